@@ -166,3 +166,41 @@ def test_it_is_told(names: tuple[str, ...]) -> None:
 
 def test_not_where_rows_are_a_vector() -> None:
     assert PART_REMARK not in _remarks(("the same",), (8, cpu_target().vector_bits // 32))
+
+
+@functools.cache
+def _sums(element: str, shape: tuple[int, int], name: str) -> Any:
+    """The sum and the largest of each row of a tile, of what is read for its columns, 3 where the mask is off."""
+    module = ModuleBuilder()
+    height, width = shape
+    arrays = dict.fromkeys(("x", "sums", "largest"), ptr(element))
+    with module.entry("rows", arrays | dict.fromkeys("mn", "i32")) as k:
+        m, n = k.args.m, k.args.n
+        row = k.get_tile_block_id()[0] * height + k.arange(height)
+        column, rows = k.arange(width).reshape(1, width), row.reshape(height, 1)
+        at = FORMULAS[name](k, column, n)
+        on = (rows < m) & (column < n) & (at >= 0) & (at < n * 2)
+        place = k.broadcast_to(k.args.x.reshape(1, 1), shape) + (rows * (n * 2) + at)
+        x, _ = k.load_ptr_tko(place, on, k.full(shape, 3, element))
+        for found, base in ((x.sum(1), k.args.sums), (x.max(1), k.args.largest)):
+            to = k.broadcast_to(base.reshape(1), (height,)) + row
+            k.store_ptr_tko(to, found.reshape(height), row < m)
+    return module.build()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pages are protected by mprotect")
+@pytest.mark.parametrize("name", FORMULAS)
+@pytest.mark.parametrize("shape, height", [((1, 128), 3), ((4, 128), 7)], ids=str)
+@pytest.mark.parametrize("element", ["f32", "i8", "f16"])
+def test_reductions_of_rows(element: str, shape: tuple[int, int], height: int, name: str) -> None:
+    kernel, dtype = _sums(element, shape, name), dtype_of(element)
+    program = Program(kernel, options=LaunchOptions(threads=1))
+    for columns in (1, 28, 63, 65, 127, 128):
+        x = np.random.default_rng(columns).integers(-2, 3, (height, 2 * columns)).astype(dtype)
+        wanted = [np.zeros(height, dtype) for _ in range(2)]
+        grid = (-(-height // shape[0]), 1, 1)
+        tilewright.run(kernel, "rows", grid, (x, *wanted, height, columns))
+        for at_end in (True, False):
+            guarded, found = Guarded(x, at_end=at_end), [np.zeros(height, dtype) for _ in range(2)]
+            program.launch(None, grid, (guarded.array, *found, height, columns))
+            np.testing.assert_array_equal(found, wanted, err_msg=f"{columns} columns")

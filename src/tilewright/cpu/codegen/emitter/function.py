@@ -43,16 +43,17 @@ from tilewright.cpu.codegen.loops.over_shapes import Body, Shape, over
 from tilewright.cpu.codegen.loops.row_ends import (
     PART_REMARK,
     REMARK,
+    Into,
     Limits,
     RowEnd,
     row_end,
     row_part,
 )
 from tilewright.cpu.codegen.loops.row_spans import RowPart
+from tilewright.cpu.codegen.loops.single_rows import REMARK as ROWS_REMARK
+from tilewright.cpu.codegen.loops.single_rows import SingleRows, single_rows
 from tilewright.cpu.codegen.loops.tiles import (
     Joined,
-    Loose,
-    PointerAccess,
     Range,
     Strided,
     Tile,
@@ -182,21 +183,6 @@ class Coroutine(Protocol):
     def give_way(self, f: FunctionEmitter, event: int = 0) -> None:
         """Let others go on. ``event`` tells the scheduler why; for a wait, what ``record`` says."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Into:
-    """The memory that a nest writes to: ``non_temporal``: whether stores bypass the caches, where they may;
-    ``limits``: behind which nothing is written, along each axis; ``loose``: where elements may lie at
-    distances; ``strided``: whether there is code for such; ``ends``: the limits of each tile that is written, None where there
-    is more to check; ``through``: the pointers of a store, if its guard asks nothing else."""
-
-    non_temporal: Value | None
-    limits: Sequence[Value | None]
-    loose: Sequence[Loose] = ()
-    strided: bool = True
-    ends: Sequence[Limits | None] = ()
-    through: PointerAccess | None = None
 
 
 class FunctionEmitter:
@@ -556,14 +542,15 @@ class FunctionEmitter:
         width = lanes or self.lanes(tiles, dims[along] if dims else 1)
         rounds = 1 if lanes == 1 else self._rounds(tiles, width, unroll)
         short = bool(dims) and prod(dims) <= width * held.vectors(self.unit.target, tiles)
+        extents = dims, along, width
+        rows = None if short else self._single_rows(tiles, extents, into, guard)
 
         def one(masked: bool, stride: int = 1, *, beyond: bool = False, **how: Any) -> list[Value]:
             known, b = strides.all_are(stride), self.builder
             nest = LoopNest(b, masked=masked, non_temporal=beyond, strides=known, work=work)
             nest.fetches = rows_ahead(tiles) <= _MOST_ROWS
             at_once = 1 if masked else rounds if stride == 1 else min(rounds, _UNROLL)
-            shape = Shape(dims, along, width, at_once, short=short)
-            over(nest, shape, body, into.limits, **how)
+            over(nest, Shape(*extents, at_once, short), body, into.limits, rows=rows, **how)
             nest.close_all()
             return []
 
@@ -578,11 +565,12 @@ class FunctionEmitter:
         def either(masked: bool) -> list[Value]:
             if not masked:
                 return self._with_non_temporal(into.non_temporal, one)
-            part = None if lanes else self._row_part(tiles, (dims, along, width), into, guard)
+            part = None if lanes or rows else self.row_part(tiles, extents, into, guard)
             if part is not None:
                 return one(True, part=part)
-            ends = None if lanes or short or _depends_on_place(tiles) else _ends(into, guard)
-            end = self.row_end(tiles, dims, along, width, min(rounds, _CUT_ROUNDS), ends)
+            cut = not (lanes or short or rows or _depends_on_place(tiles))
+            ends, at_once = into.all_ends(guard) if cut else None, min(rounds, _CUT_ROUNDS)
+            end = self.row_end(tiles, *extents, at_once, ends)
             return self.cut_rows(end, partial(edge, end=end))
 
         with self.part():
@@ -636,7 +624,7 @@ class FunctionEmitter:
             return None
         return row_end(self.builder, tiles, ends, dims, axis, width, rounds)
 
-    def _row_part(
+    def row_part(
         self,
         tiles: Sequence[Tile],
         shape: tuple[Sequence[int], int, int],
@@ -645,13 +633,30 @@ class FunctionEmitter:
     ) -> RowPart | None:
         """Where rows need no checks of what a nest reads and writes through pointers; None where that is not known, or
         nothing is read and written so. ``shape``: extents, the axis of vectors, their length."""
-        ends = [] if into.through is not None else _ends(into, guard)
+        ends = [] if into.through is not None else into.all_ends(guard)
         if ends is None or self.rarely:
             return None
         part = row_part(self.builder, tiles, ends, into.through, *shape)
         if part is not None:
             self.unit.remarks.add("loop", PART_REMARK, self._at)
         return part
+
+    def _single_rows(
+        self,
+        tiles: Sequence[Tile],
+        shape: tuple[Sequence[int], int, int],
+        into: Into,
+        guard: Sequence[Value],
+    ) -> SingleRows | None:
+        """What a nest asks of each row that numbers from memory choose; None where it does not."""
+        if self.rarely or self.plan.end >= _LONG_CODE:
+            return None
+        ends = [] if into.through is not None else into.all_ends(guard)
+        at_once = unroll_of(tiles)
+        rows = single_rows(self.unit.target, tiles, into.through, ends, shape, at_once)
+        if rows is not None:
+            self.unit.remarks.add("loop", ROWS_REMARK, self._at)
+        return rows
 
     def cut_rows(self, end: RowEnd | None, make: Callable[[bool], list[Value]]) -> list[Value]:
         """``make(False)`` where nothing but rows ends behind its array, else, and where that is not known,
@@ -870,14 +875,6 @@ def unroll_of(tiles: Sequence[Tile]) -> int:
     """How many vectors an iteration of the innermost loop handles."""
     count = sum(1 for _ in walk(*tiles))
     return _UNROLL if count <= _UNROLLED_TILES else 1
-
-
-def _ends(into: Into, guard: Sequence[Value]) -> list[Limits] | None:
-    """The limits of what a nest writes; None where something else is asked by its guard."""
-    found = [limits for limits in into.ends if limits is not None]
-    if len(found) < max(len(into.ends), len(guard)):
-        return None
-    return [*found, into.limits] if into.limits else found
 
 
 def _depends_on_place(tiles: Sequence[Tile]) -> bool:

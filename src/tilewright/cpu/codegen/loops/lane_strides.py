@@ -83,13 +83,19 @@ def unknown_stride(
 
 def follows_none(tile: Tile, settled: frozenset[int]) -> bool:
     """Whether no formula tells how vectors along the last axis change from lane to lane."""
+    return max(tile.dims, default=1) > 1 and along_last(tile, settled) is None
+
+
+def along_last(tile: Tile, settled: frozenset[int]) -> LaneStrides | None:
+    """The lane strides of vectors along the last axis of several elements; None without one, and where no formula gives
+    them."""
     axis = max((axis for axis, extent in enumerate(tile.dims) if extent > 1), default=None)
     if axis is None:
-        return False
+        return None
     lanes = min(tile.dims[axis], _LENGTHS[-1])
     at = [Index(0, None, 1 << 62)] * len(tile.dims)
     at[axis] = Index(0, tuple(range(lanes)), lanes)
-    return lane_strides_of(tile, tuple(at), settled) is None
+    return lane_strides_of(tile, tuple(at), settled)
 
 
 def needs_limits(tile: Tile, settled: frozenset[int]) -> bool:

@@ -43,7 +43,8 @@ class LoopNest:
     ``masked``: accesses through views check each element; without it whole tiles are inside. ``non_temporal``:
     stores of whole vectors bypass the caches. ``strides`` are those of views whose stride only shows
     when the code runs, by the ``id`` of their ``tiles.Loose``, where it has been asked for. ``on``: accesses through pointers
-    are for these lanes only, whatever their masks say elsewhere. ``fetches``: rows of the next
+    are for these lanes only, whatever their masks say elsewhere. ``certain``: those that need no checks in the part of a row
+    that the code is for, by the ``id`` of their pointers and of their mask. ``fetches``: rows of the next
     tile block may be asked for. ``work`` is the same number for all versions of a nest that do the same work.
     """
 
@@ -63,6 +64,7 @@ class LoopNest:
         self.masked, self.non_temporal, self.strides = masked, non_temporal, strides or {}
         self.fetches = True
         self.on: Lane | None = None
+        self.certain: frozenset[tuple[int, int]] = frozenset()
         self.work = work
         self._memo: dict[object, Lane] = {}
         self._kept: list[object] = []
@@ -114,8 +116,11 @@ class LoopNest:
         phi.add_incoming(initial, counter.incomings[0][1])
         return phi
 
-    def close(self, carries: Sequence[tuple[ir.PhiInstr, Value]] = ()) -> None:
-        """End the innermost loop; ``carries`` gives its carried values their next ones."""
+    def close(
+        self, carries: Sequence[tuple[ir.PhiInstr, Value]] = (), until: Value | None = None
+    ) -> None:
+        """End the innermost loop; ``carries`` gives its carried values their next ones. It ends early where ``until``
+        holds."""
         header, counter, end, step = self._latches.pop()
         builder = self.levels.pop()
         latch = builder.block
@@ -124,6 +129,8 @@ class LoopNest:
         following = builder.add(counter, ir.Constant(I64, step), flags=["nuw", "nsw"])
         counter.add_incoming(following, latch)
         again = builder.icmp_unsigned("<", following, end)
+        if until is not None:
+            again = builder.and_(again, builder.not_(until))
         after = builder.append_basic_block("after")
         builder.cbranch(again, header, after)
         self.levels[-1].position_at_end(after)

@@ -17,6 +17,7 @@ from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, fixed
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.row_ends import RowEnd, rest_of_row
 from tilewright.cpu.codegen.loops.row_spans import RowPart
+from tilewright.cpu.codegen.loops.single_rows import SingleRows
 
 Body = Callable[[LoopNest, Coords], None]
 """What a nest does with the elements at some positions."""
@@ -41,15 +42,18 @@ def over(
     *,
     end: RowEnd | None = None,
     part: RowPart | None = None,
+    rows: SingleRows | None = None,
 ) -> None:
     """Run the body for all vectors of a shape; ``limits``, where there are checks: behind which nothing is to be done.
-    ``end``, ``part``: where rows go without checks."""
+    ``end``, ``part``: where rows go without checks; ``rows``: what is to be asked of each."""
     dims, along, width, at_once, short = shape
     if part is not None:
         by_parts = written_out_by_parts if short else loops_by_parts
         by_parts(nest, dims, along, width, body, part)
     elif short or (end is None and dims and prod(dims) <= at_once * width):
         written_out(dims, along, width, partial(body, nest))
+    elif rows is not None and end is None:
+        loops_by_rows(nest, dims, along, width, body, rows, limits if nest.masked else ())
     else:
         behind = limits if nest.masked or end else ()
         loops(nest, dims, along, width, at_once, body, behind, end)
@@ -138,6 +142,63 @@ def loops_by_parts(
             lambda b, at: b.select(b.icmp_unsigned("<", at, part.begin), zero, inside),
         )
         one(start, moved, masked=True)
+
+
+def loops_by_rows(
+    nest: LoopNest,
+    dims: Sequence[int],
+    axis: int,
+    lanes: int,
+    body: Body,
+    rows: SingleRows,
+    limits: Sequence[Value | None],
+) -> None:
+    """Open loops over a shape, the one along ``axis`` last and by vectors, and run the body: first for the part of each row
+    that turns out to need no checks, or fewer, then for what is before it and behind it. ``limits``: behind which nothing
+    is to be done."""
+    coords: list[Index] = [fixed(0)] * len(dims)
+    limits = limits or [None] * len(dims)
+    for position, extent in enumerate(dims):
+        if position != axis:
+            coords[position] = nest.loop(extent, limit=limits[position])
+    offsets = tuple(range(lanes))
+    b, depth, masked = nest.inner, nest.depth, nest.masked
+    zero, behind = ir.Constant(I64, 0), limits[axis]
+    begin, inside, total = (
+        Lane(zero),
+        Lane(zero),
+        ir.Constant(I64, dims[axis]) if behind is None else behind,
+    )
+    step = lanes * rows.rounds
+
+    def one(index: Index) -> None:
+        coords[axis] = Index(index.base, offsets, index.align)
+        body(nest, tuple(coords))
+
+    if (found := rows.part(nest, dims, tuple(coords))) is not None:
+        part, certain = found
+        total = llvm.intrinsic(b, "umin", [total, part.total])
+        begin = Lane(part.begin, depth)
+        whole = b.sub(part.end, part.begin)
+        inside = Lane(b.and_(whole, ir.Constant(I64, -step)), depth)
+        with nest.where(b.icmp_signed(">", inside.value, zero)):
+            nest.masked, nest.certain = False, certain
+            start = nest.plus(nest.loop(dims[axis], step, limit=inside.value), begin, lanes)
+            for number in range(rows.rounds):
+                one(nest.shift(start, number * lanes))
+            nest.close()
+        nest.masked, nest.certain = masked, frozenset()
+        total = b.sub(total, inside.value)
+    with nest.where(b.icmp_signed(">", total, zero)):
+        start = nest.loop(dims[axis], lanes, limit=total)
+        if found is not None:
+            moved = nest.emit(
+                [nest.position(start), begin, inside],
+                lambda b, at, begin, size: b.select(b.icmp_unsigned("<", at, begin), zero, size),
+            )
+            start = nest.plus(start, moved, lanes)
+        one(start)
+        nest.close()
 
 
 def _before(nest: LoopNest, index: Index, end: Value, lanes: int) -> Lane:

@@ -14,11 +14,19 @@ from llvmlite import ir
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I64
 from tilewright.cpu.codegen.ir.types import Builder, Value
-from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, alignment
+from tilewright.cpu.codegen.loops.indices import (
+    Coords,
+    Index,
+    Lane,
+    alignment,
+    fixed,
+    lanes_in,
+)
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.row_spans import RowPart, RowSpans, part_of_row
 from tilewright.cpu.codegen.loops.tiles import (
     Elementwise,
+    Loose,
     Mapped,
     PointerAccess,
     Range,
@@ -47,13 +55,37 @@ _ANY = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
+class Into:
+    """The memory that a nest writes to: ``non_temporal``: whether stores bypass the caches, where they may;
+    ``limits``: behind which nothing is written, along each axis; ``loose``: where elements may lie at
+    distances; ``strided``: whether there is code for such; ``ends``: the limits of each tile that is written, None where there
+    is more to check; ``through``: the pointers of a store, if its guard asks nothing else."""
+
+    non_temporal: Value | None
+    limits: Sequence[Value | None]
+    loose: Sequence[Loose] = ()
+    strided: bool = True
+    ends: Sequence[Limits | None] = ()
+    through: PointerAccess | None = None
+
+    def all_ends(self, guard: Sequence[Value]) -> list[Limits] | None:
+        """The limits of what is written; None where something else is asked by the guard of the nest."""
+        found = [limits for limits in self.ends if limits is not None]
+        if len(found) < max(len(self.ends), len(guard)):
+            return None
+        return [*found, self.limits] if self.limits else found
+
+
+@dataclass(frozen=True, slots=True)
 class RowEnd:
     """``only``: whether nothing else ends behind its array than rows, which have more than ``step`` elements, what an
-    iteration without checks takes. So many go there: ``whole``, a multiple of that, with one element left at least."""
+    iteration without checks takes. So many go there: ``whole``, a multiple of that, with one element left at least.
+    ``same``: from which element on all are the same, as padding is; None where that is not known."""
 
     only: Value
     whole: Value
     step: int
+    same: Value | None = None
 
 
 @dataclass(slots=True)
@@ -157,6 +189,17 @@ def row_part(
     return part_of_row(b, spans, found.along, found.conditions, width, tail=found.only_pointers)
 
 
+def end_of_part(b: Builder, part: RowPart, extent: int, width: int, rounds: int) -> RowEnd:
+    """The end of rows of so many elements of which a part needs no checks, if that begins with the row. Vectors have ``width``
+    elements, ``rounds`` of them are an iteration."""
+    step = width * min(rounds, extent // width // 2)
+    size = ir.Constant(I64, step)
+    begins = b.icmp_unsigned("==", part.begin, ir.Constant(I64, 0))
+    only = b.and_(begins, b.icmp_unsigned(">", part.end, size))
+    last = b.sub(part.end, ir.Constant(I64, 1))
+    return RowEnd(only, b.sub(last, b.urem(last, size)), step)
+
+
 def row_end(
     b: Builder,
     tiles: Sequence[Tile],
@@ -187,7 +230,42 @@ def row_end(
     only = llvm.all_of(b, [b.icmp_unsigned(">", least, size), *found.conditions])
     assert only is not None
     last = b.sub(least, ir.Constant(I64, 1))
-    return RowEnd(only, b.sub(last, b.urem(last, size)), step)
+    return RowEnd(only, b.sub(last, b.urem(last, size)), step, _same_from(b, tiles, dims, axis))
+
+
+def _same_from(b: Builder, tiles: Sequence[Tile], dims: Sequence[int], axis: int) -> Value | None:
+    """From which place of a row on all elements of each tile are the same; None where that is not known."""
+    row = Index(Lane(ir.Constant(I64, 0)), (0, 1))
+    limits: list[Value] = []
+    seen: set[tuple[int, ...]] = set()
+    pending = [
+        (tile, tuple(row if n == axis else fixed(0) for n in range(len(dims)))) for tile in tiles
+    ]
+    kept = list(pending)
+    while pending:
+        tile, coords = pending.pop()
+        if (key := (id(tile), *map(id, coords))) in seen or not lanes_in(coords):
+            continue
+        seen.add(key)
+        sources = [(source, coords) for source in tile.sources]
+        if isinstance(tile, Mapped):
+            inner = tile.mapping(LoopNest(b), coords)
+            if inner is None:
+                return None
+            sources = [(tile.source, inner)]
+        elif tile.limits is not None:
+            ends = [end for end, index in zip(tile.limits, coords, strict=True) if index is row]
+            if len(ends) != 1 or ends[0] is None or sum(i.offsets is not None for i in coords) > 1:
+                return None
+            limits.append(ends[0])
+        elif not isinstance(tile, Elementwise | Uniform):
+            return None
+        kept += sources
+        pending += sources
+    most: Value = ir.Constant(I64, 0)
+    for limit in limits:
+        most = llvm.intrinsic(b, "umax", [most, limit])
+    return most
 
 
 def rest_of_row(nest: LoopNest, extent: int, end: RowEnd, width: int, limit: Value | None) -> Index:

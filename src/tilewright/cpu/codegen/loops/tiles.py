@@ -79,11 +79,14 @@ class Loose:
 @dataclass(frozen=True, slots=True)
 class PointerAccess:
     """An access through a tile of pointers, which needs no checks where ``guard`` holds (None: nowhere, or everywhere);
-    ``mask``: what is on there then, None where each element asks it, or there is none."""
+    ``mask``: what is on there then, None where each element asks it, or there is none. ``asks``: whether elements ask
+    of their mask or their address even there, as no formula tells of all; ``whole_mask``: the mask."""
 
     pointers: Tile
     mask: Tile | None
     guard: Value | None
+    asks: bool = False
+    whole_mask: Tile | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

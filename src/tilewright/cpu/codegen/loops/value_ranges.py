@@ -87,6 +87,18 @@ def whole_access(b: Builder, pointers: Tile, mask: Tile | None) -> Whole | None:
     return Whole(fits, settled, on, free)
 
 
+def whole_in_row(pointers: Tile) -> Whole:
+    """What is known of an access whose formula, and mask, have been looked at for a row (``loops.row_spans``)."""
+    settled = frozenset(id(tile) for tile, _ in _extended(pointers))
+    free = frozenset(id(tile) for tile in _limits(pointers))
+    return Whole(None, settled, ir.Constant(I1, 1), free)
+
+
+def bits_of(tile: Tile) -> int:
+    """How many bits the numbers of a tile of integers have."""
+    return _WIDTHS[tile.element.name]
+
+
 def _limits(pointers: Tile) -> list[Elementwise]:
     """The tiles of addresses' formulas that are limited, quotients, and what is chosen."""
     tiles = [tile for tile in islice(walk(pointers), MOST_TILES) if isinstance(tile, Elementwise)]

@@ -16,7 +16,8 @@ from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.emitter.table import refuse
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I8, I32, I64, PTR, Element
-from tilewright.cpu.codegen.ir.types import Builder, Type, Value
+from tilewright.cpu.codegen.ir.masked import masked_load, masked_store
+from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Lane, lanes_in
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.strided_lanes import Distances, load_near, nearby, store_near
@@ -268,7 +269,7 @@ def load_single(
 
     def make(b: Builder, p: Value, on: Value, otherwise: Value) -> Value:
         vector = ir.VectorType(element.buffer, 1)
-        found = _masked_load(b, p, element, vector, b.bitcast(on, ir.VectorType(I1, 1)), None)
+        found = masked_load(b, p, vector, b.bitcast(on, ir.VectorType(I1, 1)))
         value = b.extract_element(found, ir.Constant(I32, 0))
         return b.select(on, loaded(b, value, element), otherwise)
 
@@ -300,7 +301,7 @@ def load_lanes(
     def make(b: Builder, p: Value, far: Value, on: Value, otherwise: Value) -> Value:
         fallback = to_buffer(b, otherwise, element)
         if dense:
-            return loaded(b, _masked_load(b, p, element, ty, on, fallback), element)
+            return loaded(b, masked_load(b, p, ty, on, fallback), element)
         pointers = b.gep(p, [far], source_etype=element.buffer)
         pointers.type = ir.VectorType(PTR, lanes)
         return loaded(b, gather_from(b, pointers, element, on, fallback), element)
@@ -359,19 +360,6 @@ def _plain_load(b: Builder, pointer: Value, element: Element, lanes: int) -> Val
     return b.load(pointer, typ=ty, align=element.buffer_bytes)
 
 
-def _masked_load(
-    b: Builder,
-    pointer: Value,
-    element: Element,
-    ty: Type,
-    on: Value,
-    fallback: Value | None,
-) -> Value:
-    size = ir.Constant(I32, element.buffer_bytes)
-    args = [pointer, size, on, llvm.undefined(ty) if fallback is None else fallback]
-    return llvm.intrinsic(b, "masked.load", args, ty, [ty, PTR])
-
-
 def loaded(b: Builder, value: Value, element: Element) -> Value:
     """What was loaded, in register form."""
     if element.register == I1:
@@ -419,9 +407,7 @@ def store_lanes(
         _store_vector(b, data, where, element, lanes, non_temporal=nest.non_temporal)
     else:
         where = safe_address(nest, place, coords, at).value
-        size = ir.Constant(I32, element.buffer_bytes)
-        args = [data, where, size, on]
-        llvm.masked_store(b, args)
+        masked_store(b, data, where, on)
 
 
 def ask_for_next_target(nest: LoopNest, place: TilePosition, coords: Coords) -> None:
@@ -503,8 +489,7 @@ def store_one(b: Builder, where: Value, data: Value, element: Element, mask: Lan
     one = ir.VectorType(element.buffer, 1)
     boxed = b.insert_element(llvm.undefined(one), data, ir.Constant(I32, 0))
     on = b.bitcast(mask.value, ir.VectorType(I1, 1))
-    size = ir.Constant(I32, element.buffer_bytes)
-    llvm.masked_store(b, [boxed, where, size, on])
+    masked_store(b, boxed, where, on)
 
 
 def view_of(f: FunctionEmitter, op: M.Access, dims: tuple[int, ...]) -> View:

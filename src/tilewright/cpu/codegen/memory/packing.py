@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from tilewright.cpu.codegen.ir import llvm
-from tilewright.cpu.codegen.ir.elements import ELEMENTS, I1, I8, I32, I64, PTR, Element
+from tilewright.cpu.codegen.ir.elements import ELEMENTS, I1, I8, I32, I64, Element
+from tilewright.cpu.codegen.ir.masked import masked_load
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Lane, lanes_in
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
@@ -109,8 +110,7 @@ def load_packed(
         if on:
             one = ir.VectorType(I8, 1)
             mask = b.bitcast(on[0], ir.VectorType(I1, 1))
-            args = [pointer, ir.Constant(I32, 1), mask, llvm.undefined(one)]
-            found = llvm.intrinsic(b, "masked.load", args, one, [one, PTR])
+            found = masked_load(b, pointer, one, mask)
             byte = b.extract_element(found, ir.Constant(I32, 0))
         else:
             byte = b.load(pointer, typ=I8, align=1)

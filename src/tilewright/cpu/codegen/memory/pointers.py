@@ -8,10 +8,11 @@ from functools import partial
 
 from llvmlite import ir
 
-from tilewright.cpu.codegen.emitter.function import FunctionEmitter, Into, vector_axis
+from tilewright.cpu.codegen.emitter.function import FunctionEmitter, vector_axis
 from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I32, I64, PTR, Element, element_of
+from tilewright.cpu.codegen.ir.masked import masked_load, masked_store
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, lanes_in
 from tilewright.cpu.codegen.loops.lane_strides import (
@@ -22,6 +23,8 @@ from tilewright.cpu.codegen.loops.lane_strides import (
     unknown_stride,
 )
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
+from tilewright.cpu.codegen.loops.row_ends import Into
+from tilewright.cpu.codegen.loops.single_rows import asks_rows
 from tilewright.cpu.codegen.loops.strided_lanes import (
     ANY_STRIDE,
     Distances,
@@ -41,7 +44,7 @@ from tilewright.cpu.codegen.loops.tiles import (
     to_buffer,
     walk,
 )
-from tilewright.cpu.codegen.loops.value_ranges import Whole, whole_access
+from tilewright.cpu.codegen.loops.value_ranges import Whole, whole_access, whole_in_row
 from tilewright.cpu.codegen.memory.access import (
     ViewLoad,
     both,
@@ -81,6 +84,8 @@ class PointerLoad(Tile):
     most: int | None = None
     spaced: Spaced | None = None
     """How far the elements lie apart, where that only shows when the code runs."""
+    in_rows: bool = False
+    """Whether each row is looked at by itself (``loops.single_rows``), so that few vectors need addresses."""
 
     @property
     def most_lanes(self) -> int | None:
@@ -109,7 +114,8 @@ class PointerLoad(Tile):
     @property
     def computed(self) -> tuple[Tile, ...]:
         # Offsets from one base are added to it by the processor, two vectors of them where they are wide.
-        return self.sources if self.whole is None and not self._has_base else (self.other,)
+        known = self.whole is not None or self.in_rows or self._has_base
+        return (self.other,) if known else self.sources
 
     @property
     def _has_base(self) -> bool:
@@ -123,7 +129,11 @@ class PointerLoad(Tile):
         return (self.pointers, self.other, *([] if self.mask is None else [self.mask]))
 
     def at(self, nest: LoopNest, coords: Coords) -> Lane:
-        lanes, element, whole = lanes_in(coords), self.element, self.whole
+        lanes, element, whole = (
+            lanes_in(coords),
+            self.element,
+            _known(nest, self.pointers, self.mask, self.whole),
+        )
         all_on = self.mask is None or (
             whole is not None and whole.on is not None and not nest.masked
         )
@@ -210,13 +220,7 @@ class PointerLoad(Tile):
 
         def make(b: Builder, p: Value, m: Value) -> Value:
             ty = ir.VectorType(element.buffer, 1)
-            args = [
-                b.inttoptr(p, PTR),
-                ir.Constant(I32, element.buffer_bytes),
-                b.bitcast(m, ir.VectorType(I1, 1)),
-                llvm.undefined(ty),
-            ]
-            found = llvm.intrinsic(b, "masked.load", args, ty, [ty, PTR])
+            found = masked_load(b, b.inttoptr(p, PTR), ty, b.bitcast(m, ir.VectorType(I1, 1)))
             return loaded(b, b.extract_element(found, ir.Constant(I32, 0)), element)
 
         three = [mask, nest.emit([where, any_on], make), other]
@@ -225,11 +229,17 @@ class PointerLoad(Tile):
         return nest.emit(three, lambda b, m, value, o: b.select(m, value, o))
 
 
+def _known(nest: LoopNest, pointers: Tile, mask: Tile | None, whole: Whole | None) -> Whole | None:
+    """What is known of an access, ``whole`` where nothing is of the part of a row that the code is for."""
+    return whole_in_row(pointers) if (id(pointers), id(mask)) in nest.certain else whole
+
+
 def access_of(pointers: Tile, mask: Tile | None, whole: Whole | None) -> PointerAccess:
     """What is asked of an access before it needs no checks."""
     if whole is None:
-        return PointerAccess(pointers, None, None)
-    return PointerAccess(pointers, None if whole.on is None else mask, whole.guard)
+        return PointerAccess(pointers, None, None, True, mask)
+    asks = mask is not None and whole.on is None
+    return PointerAccess(pointers, None if asks else mask, whole.guard, asks, mask)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -345,9 +355,7 @@ def _run_load(b: Builder, address: Value, on: Value, other: Value, element: Elem
     pointer = b.inttoptr(address, PTR)
     if llvm.is_all_on(on):
         return loaded(b, b.load(pointer, typ=ty, align=element.buffer_bytes), element)
-    size = ir.Constant(I32, element.buffer_bytes)
-    args = [pointer, size, on, to_buffer(b, other, element)]
-    return loaded(b, llvm.intrinsic(b, "masked.load", args, ty, [ty, PTR]), element)
+    return loaded(b, masked_load(b, pointer, ty, on, to_buffer(b, other, element)), element)
 
 
 def _gather(b: Builder, addresses: Value, on: Value, other: Value, element: Element) -> Value:
@@ -438,7 +446,8 @@ def load(f: FunctionEmitter, op: M.LoadOp) -> None:
     most = most_lanes(pointers, settled) if dims else None
     spaced = _spaced(f.builder, pointers, whole, element) if dims else None
     most = _fewer_lanes(f, pointers, whole, most) if spaced is None else most
-    tile = PointerLoad(element, dims, pointers, mask, other, note, whole, most, spaced)
+    in_rows = asks_rows(f.unit.target, access_of(pointers, mask, whole))
+    tile = PointerLoad(element, dims, pointers, mask, other, note, whole, most, spaced, in_rows)
     if dims:
         f.define(op.result, tile)
     else:
@@ -485,7 +494,8 @@ def store(f: FunctionEmitter, op: M.StoreOp) -> None:
     put = _PointerStore(value, pointers, mask, note, whole, spaced).put
     addressing = [tile for tile in (pointers, mask) if tile is not None]
     if whole is None:
-        f.nest(dims, [value, *addressing], put)
+        into = Into(None, (), through=access_of(pointers, mask, None))
+        f.nest(dims, [value, *addressing], put, into=into)
         f.give_token(op)
         return
     own = [] if whole.guard is None else [whole.guard]
@@ -493,9 +503,9 @@ def store(f: FunctionEmitter, op: M.StoreOp) -> None:
     guard = [*guards(*addressing), *([each.inside for each in loose] or own)]
     few = None if spaced is not None else _fewer_lanes(f, pointers, whole, None)
     lanes = None if few is None else min(few, f.lanes([value], dims[vector_axis(dims)]))
-    through = None
-    if spaced is None and not guards(*addressing):
-        through = access_of(pointers, mask, whole)
+    through: PointerAccess | None = access_of(pointers, mask, whole)
+    if spaced is not None or (guards(*addressing) and not asks_rows(f.unit.target, through)):
+        through = None
     into = Into(None, (), loose, through=through)
     f.nest(dims, [value], put, lanes=lanes, guard=guard, into=into)
     f.give_token(op)
@@ -515,7 +525,8 @@ class _PointerStore:
 
     def put(self, nest: LoopNest, coords: Coords) -> None:
         """Store the elements at these positions."""
-        lanes, whole, element = lanes_in(coords), self.whole, self.value.element
+        lanes, element = lanes_in(coords), self.value.element
+        whole = _known(nest, self.pointers, self.mask, self.whole)
         data = nest.vector(self.value, coords)
         proven = whole is not None and whole.on is not None and not nest.masked
         on = None
@@ -605,8 +616,7 @@ def _run_store(b: Builder, address: Value, data: Value, on: Value, element: Elem
     if llvm.is_all_on(on):
         b.store(held, pointer, align=element.buffer_bytes)
         return
-    size = ir.Constant(I32, element.buffer_bytes)
-    llvm.masked_store(b, [held, pointer, size, on])
+    masked_store(b, held, pointer, on)
 
 
 def _scatter(b: Builder, addresses: Value, data: Value, on: Value, element: Element) -> None:

@@ -13,6 +13,7 @@ from llvmlite import ir
 
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I8, I32, I64, PTR
+from tilewright.cpu.codegen.ir.masked import masked_load, masked_store
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.tiles import to_buffer
 from tilewright.cpu.codegen.memory.access import loaded
@@ -110,12 +111,9 @@ def _hand_on_line(b: Builder, held: Copies, at: Value) -> None:
     changed = b.icmp_unsigned("!=", b.bitcast(total, words), b.bitcast(identity, words))
     with b.if_then(llvm.intrinsic(b, "vector.reduce.or", [changed], I1)):
         where = b.inttoptr(b.add(held.base, at), PTR)
-        align = ir.Constant(I32, unit)
-        args = [where, align, changed, llvm.undefined(ty)]
-        old = loaded(b, llvm.intrinsic(b, "masked.load", args, ty, [ty, PTR]), element)
+        old = loaded(b, masked_load(b, where, ty, changed), element)
         new = to_buffer(b, combined(b, target.mode, old, total, element), element)
-        stored = [new, where, align, changed]
-        llvm.masked_store(b, stored)
+        masked_store(b, new, where, changed)
 
 
 def _acquire(b: Builder, lock: Value) -> None:

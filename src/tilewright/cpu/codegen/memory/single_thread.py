@@ -8,7 +8,7 @@ updated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from llvmlite import ir
 from xdsl.ir import Operation
@@ -19,6 +19,7 @@ from tilewright.cpu.codegen.elementwise import EMITTERS
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I32, I64, PTR, Element
+from tilewright.cpu.codegen.ir.masked import masked_load, masked_store
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Lane, lanes_in
 from tilewright.cpu.codegen.loops.lane_strides import lane_strides_of
@@ -118,12 +119,9 @@ def _update_run(
         old = loaded(b, b.load(pointer, typ=ty, align=size), element)
         b.store(to_buffer(b, step(b, old, data), element), pointer, align=size)
         return
-    align = ir.Constant(I32, size)
-    args = [pointer, align, on.value, llvm.undefined(ty)]
-    old = loaded(b, llvm.intrinsic(b, "masked.load", args, ty, [ty, PTR]), element)
+    old = loaded(b, masked_load(b, pointer, ty, on.value), element)
     held = to_buffer(b, step(b, old, data), element)
-    stored: Sequence[Value] = [held, pointer, align, on.value]
-    llvm.masked_store(b, stored)
+    masked_store(b, held, pointer, on.value)
 
 
 def _update_lanes(

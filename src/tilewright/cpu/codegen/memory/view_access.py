@@ -14,7 +14,6 @@ from tilewright.cpu.codegen.analysis.store_groups import are_beside
 from tilewright.cpu.codegen.emitter.function import (
     ANY_EXTENT,
     FunctionEmitter,
-    Into,
     unroll_of,
     vector_axis,
 )
@@ -28,6 +27,7 @@ from tilewright.cpu.codegen.loops.long_rows import REMARK as LONG_ROWS
 from tilewright.cpu.codegen.loops.long_rows import LongRows
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.over_shapes import loops
+from tilewright.cpu.codegen.loops.row_ends import Into
 from tilewright.cpu.codegen.loops.strided_lanes import SMALL_STRIDES
 from tilewright.cpu.codegen.loops.tiles import Tile, guards, walk
 from tilewright.cpu.codegen.memory.access import (

@@ -15,7 +15,7 @@ from llvmlite import ir
 
 from tilewright.cpu.codegen.elementwise.formats import narrow, to_double
 from tilewright.cpu.codegen.elementwise.operations import is_poison
-from tilewright.cpu.codegen.emitter.function import FunctionEmitter, Into, merge, vector_axis
+from tilewright.cpu.codegen.emitter.function import FunctionEmitter, merge, vector_axis
 from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import F64, I1, I8, I32, I64, Element, element_of
@@ -23,6 +23,7 @@ from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, fixed, lanes_in
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.over_shapes import loops
+from tilewright.cpu.codegen.loops.row_ends import Into
 from tilewright.cpu.codegen.loops.tiles import (
     Elementwise,
     Emit,

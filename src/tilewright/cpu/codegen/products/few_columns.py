@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from tilewright.cpu.codegen.ir import llvm
-from tilewright.cpu.codegen.ir.elements import I8, I32, I64, PTR
+from tilewright.cpu.codegen.ir.elements import I8, I32, I64
+from tilewright.cpu.codegen.ir.masked import masked_load
 from tilewright.cpu.codegen.ir.types import Builder, Type, Value
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.products.accumulation import AccumulationKernel
@@ -132,8 +133,7 @@ class _Kernel:
         if on is None:
             return self.accumulation.load_right(b, where, 0, lanes)
         ty = ir.VectorType(panel.buffer, self.terms)
-        arguments = [where, ir.Constant(I32, panel.buffer_bytes), on, llvm.number(ty, 0)]
-        found = llvm.intrinsic(b, "masked.load", arguments, ty, [ty, PTR])
+        found = masked_load(b, where, ty, on, llvm.number(ty, 0), panel.buffer_bytes)
         wanted = llvm.vector(self.accumulation.unit.register, lanes)
         return found if found.type == wanted else b.bitcast(found, wanted)
 

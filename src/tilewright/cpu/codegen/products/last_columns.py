@@ -14,6 +14,7 @@ from llvmlite import ir
 
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I8, I32, I64, PTR
+from tilewright.cpu.codegen.ir.masked import masked_load
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.products.accumulation import AccumulationKernel
@@ -191,13 +192,8 @@ class LastColumns:
             ]
             found: list[Value] = []
             for row, left in enumerate(lefts):
-                arguments = [
-                    _moved(b, left, behind),
-                    ir.Constant(I32, align),
-                    on,
-                    llvm.number(ty, 0),
-                ]
-                factor = llvm.intrinsic(b, "masked.load", arguments, ty, [ty, PTR])
+                there = _moved(b, left, behind)
+                factor = masked_load(b, there, ty, on, llvm.number(ty, 0), align)
                 for number, right in enumerate(rights):
                     total = sums[row * columns + number]
                     found.append(self.accumulation.multiply(b, total, factor, right))

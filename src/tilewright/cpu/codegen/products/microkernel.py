@@ -18,6 +18,7 @@ from llvmlite import ir
 from tilewright.cpu.codegen.emitter.function import Unit
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I8, I32, I64, PTR, VOID, Element
+from tilewright.cpu.codegen.ir.masked import masked_load, masked_store
 from tilewright.cpu.codegen.ir.types import Builder, Type, Value
 from tilewright.cpu.codegen.loops.indices import Index, fixed
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
@@ -292,7 +293,7 @@ class _Kernel:
         if on is None:
             b.store(total, place, align=size)
         else:
-            llvm.masked_store(b, [total, place, ir.Constant(I32, size), on])
+            masked_store(b, total, place, on)
 
     def _rows(self, entry: Entry, block: Index, height: int) -> list[Value]:
         """Where the rows of a block of the left operand begin."""
@@ -443,8 +444,7 @@ class _Kernel:
         if on is None:
             found = b.load(where, typ=ty, align=there.buffer_bytes)
         else:
-            args = [where, ir.Constant(I32, there.buffer_bytes), on, llvm.number(ty, 0)]
-            found = llvm.intrinsic(b, "masked.load", args, ty, [ty, PTR])
+            found = masked_load(b, where, ty, on, llvm.number(ty, 0))
         found = loaded(b, found, there)
         return widening(there, accumulation.panel)(b, found)
 

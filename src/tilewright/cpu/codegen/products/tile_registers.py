@@ -14,6 +14,7 @@ from llvmlite import ir
 
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I8, I32, I64, PTR, VOID, Element
+from tilewright.cpu.codegen.ir.masked import masked_store
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.products import split_halves
@@ -204,7 +205,7 @@ class _Kernel:
                 on = b.icmp_signed(
                     "<", llvm.int_lanes(range(_HALF), I32), llvm.splat(b, left, _HALF)
                 )
-                llvm.masked_store(b, [found, place, ir.Constant(I32, size), on])
+                masked_store(b, found, place, on)
 
         llvm.count(b, _number(0), rows, _number(1), write)
 

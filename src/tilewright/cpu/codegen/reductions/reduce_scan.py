@@ -36,7 +36,7 @@ from tilewright.cpu.codegen.ir.types import Builder, Constant, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, fixed
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.over_shapes import loops
-from tilewright.cpu.codegen.loops.row_ends import RowEnd, rest_of_row
+from tilewright.cpu.codegen.loops.row_ends import Into, RowEnd, end_of_part, rest_of_row
 from tilewright.cpu.codegen.loops.tiles import Elementwise, Strided, Tile, guards, store_at
 from tilewright.cpu.codegen.reductions.scalar_bodies import combine_each
 from tilewright.cpu.codegen.reductions.vector_bodies import ElementBody
@@ -240,6 +240,10 @@ def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
         dims, axis = combination.dims, combination.axis
         lanes = f.lanes(combination.tiles, dims[axis])
         end = f.row_end(combination.tiles, dims, axis, lanes, _ACCUMULATORS)
+        if end is None and (
+            part := f.row_part(combination.tiles, (dims, axis, lanes), Into(None, ()), ())
+        ):
+            end = end_of_part(f.builder, part, dims[axis], lanes, _ACCUMULATORS)
 
         def either(masked: bool) -> list[Value]:
             return _along_rows(f, combination, rest, targets, masked, None if masked else end)
@@ -508,8 +512,25 @@ def _rest_of_row(
         nest, combination, coords, Index(base.base, tuple(range(lanes)), base.align)
     )
     after = combination.step(nest.inner, elements, state)
-    nest.close(list(zip(state, after, strict=True)))
+    until = None
+    if end.same is not None:
+        # All vectors from here on are the same, and this one has changed nothing.
+        b, place = nest.inner, nest.position(base)
+        behind = b.icmp_unsigned(">=", place.value, end.same)
+        until = llvm.all_of(
+            b, [behind, *(_same_bits(b, *pair) for pair in zip(state, after, strict=True))]
+        )
+    nest.close(list(zip(state, after, strict=True)), until)
     return after
+
+
+def _same_bits(b: Builder, one: Value, other: Value) -> Value:
+    """Whether two vectors are the same, bit by bit."""
+    scalar = llvm.scalar_of(one.type)
+    if not isinstance(scalar, ir.IntType):
+        words = llvm.shaped(ir.IntType(8 * llvm.scalar_bytes(scalar)), one.type)
+        one, other = b.bitcast(one, words), b.bitcast(other, words)
+    return b.not_(llvm.any_lane(b, b.icmp_unsigned("!=", one, other)))
 
 
 def _together(nest: LoopNest, combination: Combination, after: list[Value]) -> list[Value]:

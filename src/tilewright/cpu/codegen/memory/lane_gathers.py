@@ -36,6 +36,7 @@ def gather_behind(
 ) -> Value:
     """The same of the elements at offsets from one base, in units of so many bytes (``SCALES``)."""
     ty = ir.VectorType(element.buffer, llvm.lanes_of(offsets.type))
+    base, offsets = _narrow(b, base, offsets, unit)
     parts = [base, offsets, on, fallback]
     if (found := _by_avx2(b, parts, unit, ty)) is not None:
         return found
@@ -81,7 +82,6 @@ def _by_avx2(b: Builder, parts: Sequence[Value], unit: int, ty: Type) -> Value |
     """``ty``, the elements at a base and offsets where a mask is on, a fallback elsewhere, by AVX2's instruction; None where it
     has none for such, and where the mask is on everywhere: loads one by one take no longer then, and LLVM knows where."""
     base, offsets, on, fallback = parts
-    offsets = _before_extension(offsets)
     bits, wide = 8 * llvm.scalar_bytes(ty.element), llvm.scalar_of(offsets.type).width
     if not _has_avx2_alone(b) or llvm.is_all_on(on) or bits not in (32, 64) or wide not in (32, 64):
         return None
@@ -104,23 +104,31 @@ def _by_avx2(b: Builder, parts: Sequence[Value], unit: int, ty: Type) -> Value |
     return _joined(b, piece, ty.count, lanes)
 
 
-def _before_extension(offsets: Value) -> Value:
-    """Offsets of 32 bits that were extended, and multiplied by a stride of 1: the instruction extends them, twice as many at
-    once."""
-    found = offsets
-    while isinstance(found, ir.Instruction) and found.opname == "mul":
-        number, by = found.operands
-        if not isinstance(by, ir.Constant) or by.get_reference() != _ones(by.type):
-            return offsets
-        found = number
-    if not isinstance(found, ir.CastInstr) or found.opname != "sext":
-        return offsets
-    (narrow,) = found.operands
-    return narrow if llvm.scalar_of(narrow.type) == I32 else offsets
-
-
-def _ones(ty: Type) -> str:
-    return llvm.number(ty, 1).get_reference()
+def _narrow(b: Builder, base: Value, offsets: Value, unit: int) -> tuple[Value, Value]:
+    """A base and offsets that give the same addresses, with what is equal in all lanes in the base. If 32 bits hold what is
+    left, it is not extended: the processor does that, and takes twice as many offsets at once."""
+    moved: list[Value] = []
+    rest, ones = offsets, llvm.number(offsets.type, 1).get_reference()
+    while isinstance(rest, ir.Instruction) and rest.opname in ("add", "mul"):
+        first, second = rest.operands
+        if rest.opname == "mul":
+            if not isinstance(second, ir.Constant) or second.get_reference() != ones:
+                break
+            rest = first
+        elif (uniform := llvm.splatted(second)) is not None:
+            moved, rest = [*moved, uniform], first
+        elif (uniform := llvm.splatted(first)) is not None:
+            moved, rest = [*moved, uniform], second
+        else:
+            break
+    if not isinstance(rest, ir.CastInstr) or rest.opname != "sext":
+        return base, offsets
+    (narrow,) = rest.operands
+    if llvm.scalar_of(narrow.type) != I32:
+        return base, offsets
+    for number in moved:
+        base = b.gep(base, [number], source_etype=ir.IntType(8 * unit))
+    return base, narrow
 
 
 def _name(element: Type, bits: int, wide: int, lanes: int) -> str:

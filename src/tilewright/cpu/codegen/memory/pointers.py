@@ -179,24 +179,40 @@ class PointerLoad(Tile):
         may, else every address is computed for itself."""
         element, lanes, whole = self.element, lanes_in(coords), self.whole
         fits = whole.fits if nest.masked and whole is not None else None
-        if fits is None:
-            return nest.emit(parts, lambda b, p, m, o: load(b, p, m, o, element))
         first, on, other = (part.value for part in parts)
         b = nest.inner
-        blocks = [b.append_basic_block(name) for name in ("run", "gather", "read")]
-        b.cbranch(fits, blocks[0], blocks[1])
-        b.position_at_end(blocks[0])
-        together = load(b, first, on, other, element)
-        b.branch(blocks[2])
-        b.position_at_end(blocks[1])
-        addresses = apart(nest, self.pointers, coords)
-        scattered = _gather(b, llvm.splat(b, addresses, lanes), on, other, element)
-        b.branch(blocks[2])
-        b.position_at_end(blocks[2])
-        found = b.phi(together.type)
-        found.add_incoming(together, blocks[0])
-        found.add_incoming(scattered, blocks[1])
-        return Lane(found, nest.depth)
+        asks = element.buffer_bytes < _WORD_BITS // 8 and not llvm.is_all_on(on) and _masks_cost(b)
+        if fits is None and not asks:
+            return nest.emit(parts, lambda b, p, m, o: load(b, p, m, o, element))
+        found: list[tuple[Value, ir.Block]] = []
+
+        def arrives(value: Value) -> None:
+            found.append((value, b.block))
+            b.branch(read)
+
+        read = b.append_basic_block("read")
+        if asks:
+            every = llvm.intrinsic(b, "vector.reduce.and", [on], I1)
+            conditions = [every] if fits is None else [fits, every]
+            blocks = [b.append_basic_block(name) for name in ("whole", "some")]
+            b.cbranch(llvm.all_of(b, conditions), *blocks)
+            b.position_at_end(blocks[0])
+            arrives(load(b, first, llvm.all_on(lanes), other, element))
+            b.position_at_end(blocks[1])
+        if fits is not None:
+            blocks = [b.append_basic_block(name) for name in ("run", "gather")]
+            b.cbranch(fits, *blocks)
+            b.position_at_end(blocks[0])
+        arrives(load(b, first, on, other, element))
+        if fits is not None:
+            b.position_at_end(blocks[1])
+            addresses = apart(nest, self.pointers, coords)
+            arrives(_gather(b, llvm.splat(b, addresses, lanes), on, other, element))
+        b.position_at_end(read)
+        together = b.phi(found[0][0].type)
+        for value, block in found:
+            together.add_incoming(value, block)
+        return Lane(together, nest.depth)
 
     def _one(self, nest: LoopNest, coords: Coords, mask: Lane | None, lanes: int) -> Lane:
         """The single element that all lanes read, if the mask is on for one of them."""
@@ -603,7 +619,22 @@ def _run_store(b: Builder, address: Value, data: Value, on: Value, element: Elem
         b.store(held, pointer, align=element.buffer_bytes)
         return
     size = ir.Constant(I32, element.buffer_bytes)
-    llvm.masked_store(b, [held, pointer, size, on])
+    if not _masks_cost(b):
+        llvm.masked_store(b, [held, pointer, size, on])
+        return
+    with b.if_else(llvm.intrinsic(b, "vector.reduce.and", [on], I1)) as (every, some):
+        with every:
+            b.store(held, pointer, align=element.buffer_bytes)
+        with some, b.if_then(llvm.any_lane(b, on)):
+            llvm.masked_store(b, [held, pointer, size, on])
+
+
+def _masks_cost(b: Builder) -> bool:
+    """Whether it is worth a branch to see whether a mask is on everywhere. Without AVX-512, stores under masks may be
+    microcode (AMD's are), which takes several times as long as plain ones, and for elements of one and two bytes neither these
+    nor loads exist."""
+    target = llvm.target_of(b)
+    return target.is_x86 and not target.has("avx512f")
 
 
 def _scatter(b: Builder, addresses: Value, data: Value, on: Value, element: Element) -> None:

@@ -199,12 +199,13 @@ class PointerLoad(Tile):
             b.position_at_end(blocks[0])
             arrives(load(b, first, llvm.all_on(lanes), other, element))
             b.position_at_end(blocks[1])
-        if fits is not None:
+        if fits is None:
+            arrives(load(b, first, on, other, element))
+        else:
             blocks = [b.append_basic_block(name) for name in ("run", "gather")]
             b.cbranch(fits, *blocks)
             b.position_at_end(blocks[0])
-        arrives(load(b, first, on, other, element))
-        if fits is not None:
+            arrives(load(b, first, on, other, element))
             b.position_at_end(blocks[1])
             addresses = apart(nest, self.pointers, coords)
             arrives(_gather(b, llvm.splat(b, addresses, lanes), on, other, element))

@@ -166,7 +166,8 @@ def test_what_counts_as_near() -> None:
     assert nearby(None) is None
     assert nearby((0, 5, 10, 15)) == (0, 5, 10, 15)
     assert nearby((0, 6, 12, 18)) is None
-    assert nearby((0, 0, 1, 1)) is None
+    assert nearby((0, 0, 1, 1)) == (0, 0, 1, 1)
+    assert nearby((0, 0, 0, 0)) is None
 
 
 @pytest.mark.parametrize(("strides", "told"), [(["s", 1], False), ([1, "s"], True)])

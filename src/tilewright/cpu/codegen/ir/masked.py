@@ -20,6 +20,8 @@ _VOID = ir.VoidType()
 _PAGE = 4096
 #: Words that are copied at once, in bytes.
 _WORD = 8
+#: AVX has stores and loads under masks for such elements and longer ones.
+_FEWEST_BYTES = 4
 #: The lanes of a mask are counted in words.
 _MOST_LANES = 64
 #: Keeps all registers for the caller, who has vectors in them and rarely calls.
@@ -54,6 +56,9 @@ def masked_load(
 def masked_store(b: Builder, data: Value, pointer: Value, on: Value) -> None:
     """Store the lanes of a vector of elements, aligned to their size, where the mask is on."""
     unit, target = llvm.scalar_bytes(llvm.scalar_of(data.type)), llvm.target_of(b)
+    if isinstance(on, ir.Constant) and unit >= _FEWEST_BYTES and not target.has("avx512f"):
+        _store_lanes(b, data, pointer, on, unit)
+        return
     if (target.has("avx512f") and _is_native(target, unit)) or _is_plain(on):
         llvm.masked_store(b, [data, pointer, ir.Constant(I32, unit), on])
         return
@@ -65,9 +70,18 @@ def masked_store(b: Builder, data: Value, pointer: Value, on: Value) -> None:
     b.call(function, [data, pointer, on])
 
 
+def _store_lanes(b: Builder, data: Value, pointer: Value, on: ir.Constant, unit: int) -> None:
+    """Store the lanes whose mask is known to be on one by one."""
+    for lane, each in enumerate(on.constant):
+        if each.constant:
+            element = b.extract_element(data, ir.Constant(I32, lane))
+            where = b.gep(pointer, [ir.Constant(I64, lane * unit)], source_etype=I8)
+            b.store(element, where, align=unit)
+
+
 def _is_native(target: CpuTarget, unit: int) -> bool:
     """Whether the processor loads elements of so many bytes under masks."""
-    if unit >= 4:
+    if unit >= _FEWEST_BYTES:
         return target.has("avx")
     return target.has("avx512bw") and target.has("avx512vl")
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, field
+from math import gcd
 from types import MappingProxyType
 
 from llvmlite import ir
@@ -11,14 +12,23 @@ from llvmlite import ir
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.types import Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, lanes_in
+from tilewright.cpu.codegen.loops.last_bits import divisor_of, last_bits
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
-from tilewright.cpu.codegen.loops.tiles import Elementwise, Mapped, Range, Tile, Uniform, walk
+from tilewright.cpu.codegen.loops.tiles import (
+    Elementwise,
+    Mapped,
+    Mapping,
+    Range,
+    Tile,
+    Uniform,
+    walk,
+)
 
 _LIMIT = 1 << 31
 #: Vectors have no more lanes than the first, and need not be shorter than the last for a pattern.
 _LENGTHS = (64, 32, 16, 8)
 _MOST_SHIFT = 15
-_NOTHING: Mapping[int, int] = MappingProxyType({})
+_NOTHING: MappingOf[int, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +56,14 @@ def lane_strides_of(
     coords: Coords,
     settled: frozenset[int] = frozenset(),
     free: frozenset[int] = frozenset(),
-    factors: Mapping[int, int] = _NOTHING,
+    factors: MappingOf[int, int] = _NOTHING,
 ) -> LaneStrides | None:
     """The lane strides of a tile at a position; None where no formula gives them. ``settled``:
     the tiles, by ``id``, whose numbers are known not to wrap; ``free``: those that reach no limit. ``factors``: what
     numbers that only show when the code runs are taken for, by the ``id`` of their values."""
     pattern = tuple(Index(0, index.offsets, index.align) for index in coords)
-    found = _lane_steps(tile, pattern, lanes_in(coords), _Known(settled, free, factors))
+    known = _Known(settled, free, factors, coords=coords)
+    found = _lane_steps(tile, pattern, lanes_in(coords), known)
     if found is None or not found.lanes[0]:
         return found
     # The first lane of a vector over two rows, or of a second half, does not lie at its base.
@@ -71,7 +82,7 @@ def unknown_stride(
     lanes = min(tile.dims[axis], _LENGTHS[-1])
     at = [Index(0, None, 1 << 62)] * len(tile.dims)
     at[axis] = Index(0, tuple(range(lanes)), lanes)
-    known = _Known(settled, free)
+    known = _Known(settled, free, coords=tuple(at))
     if _lane_steps(tile, tuple(at), lanes, known) is not None or len(known.asked) != 1:
         return None
     (number,) = known.asked.values()
@@ -132,14 +143,18 @@ def is_one_number(tile: Tile) -> bool:
 class _Known:
     settled: frozenset[int]
     free: frozenset[int]
-    factors: Mapping[int, int] = field(default_factory=dict[int, int])
+    factors: MappingOf[int, int] = field(default_factory=dict[int, int])
     asked: dict[int, Value] = field(default_factory=dict)
     """Factors of which nothing is known."""
+    coords: Coords = ()
+    """The positions that are asked for."""
+    path: tuple[Mapping, ...] = ()
+    """By which mappings the tile that is looked at is reached from there."""
     lane_steps: dict[tuple[object, ...], LaneStrides | None] = field(default_factory=dict)
 
 
 def _lane_steps(tile: Tile, coords: Coords, lanes: int, known: _Known) -> LaneStrides | None:
-    key = (id(tile), *((*index.key, index.align) for index in coords))
+    key = (id(tile), known.path, *((*index.key, index.align) for index in coords))
     if key not in known.lane_steps:
         found = _compute(tile, coords, lanes, known)
         if found is not None and id(tile) in known.settled:
@@ -158,7 +173,18 @@ def _compute(tile: Tile, coords: Coords, lanes: int, known: _Known) -> LaneStrid
         return _settled(offsets, tile, starts_low)
     if isinstance(tile, Mapped):
         inner = tile.mapping(LoopNest(None), coords)
-        return None if inner is None else _lane_steps(tile.source, inner, lanes, known)
+        if inner is None:
+            return None
+        before = known.path
+        known.path = (*before, tile.mapping)
+        try:
+            return _lane_steps(tile.source, inner, lanes, known)
+        finally:
+            known.path = before
+    if isinstance(tile, Elementwise) and tile.name == "divi":
+        aligned = _aligned_quotient(tile, coords, lanes, known)
+        if aligned is not None:
+            return aligned
     if isinstance(tile, Elementwise) and (tile.name == "muli" or tile.name in _FORMULAS):
         operands = tile.operands[1:] if tile.name == "select" else tile.operands
         found = [_lane_steps(operand, coords, lanes, known) for operand in operands]
@@ -225,6 +251,27 @@ def _quotient(tile: Elementwise, lhs: LaneStrides, rhs: LaneStrides) -> LaneStri
         return None
     fixed = lhs.is_zero
     return LaneStrides((0,) * len(lhs.lanes), fixed and lhs.exact and rhs.exact, not fixed)
+
+
+def _aligned_quotient(
+    tile: Elementwise, coords: Coords, lanes: int, known: _Known
+) -> LaneStrides | None:
+    """Quotients by a constant of numbers of which the last bits are known in the first lane: how they change from lane to lane
+    follows, or that they do not."""
+    number, divisor = tile.operands[0], divisor_of(tile)
+    if not divisor:
+        return None
+    found = _lane_steps(number, coords, lanes, known)
+    if found is None or found.limited:
+        return None
+    rest, modulus = last_bits(number, known.coords, known.path)
+    ends = [rest + delta for delta in (min(found.lanes), max(found.lanes))]
+    if modulus % divisor == 0:
+        quotients = tuple((rest + delta) // divisor - rest // divisor for delta in found.lanes)
+        return LaneStrides(quotients, found.exact)
+    if ends[0] >= 0 and ends[1] < gcd(modulus, divisor):
+        return LaneStrides((0,) * lanes, found.exact)
+    return None
 
 
 def _product(

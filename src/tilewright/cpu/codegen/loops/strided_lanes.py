@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from tilewright.cpu.codegen.ir import llvm
-from tilewright.cpu.codegen.ir.elements import I1, I32, I64
+from tilewright.cpu.codegen.ir.elements import I1, I64
+from tilewright.cpu.codegen.ir.masked import masked_load, masked_store
 from tilewright.cpu.codegen.ir.types import Builder, Type, Value
 from tilewright.cpu.codegen.loops.windows import moved
 
@@ -29,11 +30,11 @@ Distances = tuple[int, ...]
 
 
 def nearby(distances: Distances | None) -> Distances | None:
-    """The distances if what lies between the first and the last lane is a vector or more, and few of them; else None."""
+    """The distances if what lies between the first and the last lane is few vectors, or less than one; else None."""
     if distances is None:
         return None
     lanes, span = len(distances), _span(distances)
-    if lanes < 2 or lanes & (lanes - 1) or not lanes <= span <= _MOST_VECTORS * lanes:
+    if lanes < 2 or lanes & (lanes - 1) or not 2 <= span <= _MOST_VECTORS * lanes:
         return None
     return distances
 
@@ -62,9 +63,19 @@ def _width(b: Builder, distances: Distances, unit: Type) -> int:
     if target.has("avx512vbmi" if size == 1 else "avx512bw" if size == 2 else "avx512f"):
         widest = target.vector_bits // 8
     width, span = len(distances), _span(distances)
+    while width > span:
+        width //= 2
     while 2 * width < span and 2 * width * size <= widest:
         width *= 2
     return width if 2 * width >= span else len(distances)
+
+
+def _masked_width(distances: Distances) -> int:
+    """How long they are under masks: no longer than the lanes."""
+    width, span = len(distances), _span(distances)
+    while width > span:
+        width //= 2
+    return width
 
 
 def load_near(
@@ -73,7 +84,7 @@ def load_near(
     """The elements of a type at these distances, which must be ``nearby``, or anything where a mask is off;
     nothing is read there."""
     lanes = len(distances)
-    width = _width(b, distances, unit) if on is None else lanes
+    width = _width(b, distances, unit) if on is None else _masked_width(distances)
     ty = ir.VectorType(unit, width)
     starts = _starts(distances, width)
     size = max(1, llvm.scalar_bytes(unit))
@@ -83,9 +94,8 @@ def load_near(
         if on is None:
             vectors.append(b.load(where, typ=ty, align=size))
             continue
-        chosen = _read_by_any(b, on, distances, start)
-        args = [where, ir.Constant(I32, size), chosen, llvm.undefined(ty)]
-        vectors.append(llvm.intrinsic(b, "masked.load", args, ty, [ty, where.type]))
+        chosen = _read_by_any(b, on, distances, start, width)
+        vectors.append(masked_load(b, where, ty, chosen, align=size))
     wanted: list[tuple[Value, int]] = []
     for distance in distances:
         number = max(n for n, start in enumerate(starts) if start <= distance)
@@ -97,17 +107,19 @@ def load_near(
     return llvm.shuffle(b, vectors[0], vectors[-1], order)
 
 
-def _read_by_any(b: Builder, on: Value, distances: Distances, start: int) -> Value:
+def _read_by_any(b: Builder, on: Value, distances: Distances, start: int, width: int) -> Value:
     """Which elements of the vector at a distance are read by a lane whose mask is on; several lanes may read one."""
     readers: dict[int, list[tuple[Value, int]]] = {}
     for lane, distance in enumerate(distances):
         readers.setdefault(distance - start, []).append((on, lane))
-    rows = [readers.get(element, []) for element in range(len(distances))]
+    rows = [
+        readers.get(element, []) if element < width else [] for element in range(len(distances))
+    ]
     found = _spread_mask(b, [next(iter(row), None) for row in rows])
     for turn in range(1, max(map(len, rows))):
         others = [row[turn] if turn < len(row) else None for row in rows]
         found = b.or_(found, _spread_mask(b, others))
-    return found
+    return found if width == len(distances) else llvm.shuffle(b, found, found, range(width))
 
 
 def _spread_mask(b: Builder, lanes: Sequence[tuple[Value, int] | None]) -> Value:
@@ -150,8 +162,7 @@ def store_near(
             )
         else:
             chosen = _spread_mask(b, [None if each is None else (on, each[1]) for each in taken])
-        args = [data, where, ir.Constant(I32, size), chosen]
-        llvm.masked_store(b, args)
+        masked_store(b, data, where, chosen)
     return True
 
 

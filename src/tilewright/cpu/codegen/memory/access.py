@@ -29,6 +29,7 @@ from tilewright.cpu.codegen.memory.checks import (
     check_position,
     check_reach,
 )
+from tilewright.cpu.codegen.memory.lane_gathers import gather_from
 from tilewright.cpu.codegen.memory.packing import load_packed, number_in
 from tilewright.cpu.codegen.memory.views import (
     Extent,
@@ -321,38 +322,6 @@ def load_nearby(
         return b.select(on, loaded(b, load_near(b, p, near, unit, on), element), otherwise)
 
     return nest.emit([where, nest.widened(mask, lanes), nest.widened(passive, lanes)], make)
-
-
-def gather_from(b: Builder, pointers: Value, element: Element, on: Value, fallback: Value) -> Value:
-    """The buffer form of the elements behind pointers, ``fallback`` where the mask is off."""
-    lanes = llvm.lanes_of(pointers.type)
-    ty = ir.VectorType(element.buffer, lanes)
-    if element.buffer_bytes < _WORD_BYTES and lanes >= _FEWEST_WORDS:
-        return _gather_in_words(b, pointers, element, on, fallback)
-    size = ir.Constant(I32, element.buffer_bytes)
-    args = [pointers, size, on, fallback]
-    return llvm.intrinsic(b, "masked.gather", args, ty, [ty, pointers.type])
-
-
-#: Processors gather words of 32 bits at least.
-_WORD_BYTES, _FEWEST_WORDS = 4, 4
-
-
-def _gather_in_words(
-    b: Builder, pointers: Value, element: Element, on: Value, fallback: Value
-) -> Value:
-    """Elements of one or two bytes out of the aligned words that hold them: a word is on the page of its element."""
-    lanes = llvm.lanes_of(pointers.type)
-    addresses = b.ptrtoint(pointers, ir.VectorType(I64, lanes))
-    inside = b.and_(addresses, llvm.number(addresses.type, _WORD_BYTES - 1))
-    firsts = b.inttoptr(b.sub(addresses, inside), pointers.type)
-    ty = ir.VectorType(I32, lanes)
-    args = [firsts, ir.Constant(I32, _WORD_BYTES), on, llvm.number(ty, 0)]
-    words = llvm.intrinsic(b, "masked.gather", args, ty, [ty, pointers.type])
-    words = b.lshr(words, b.shl(b.trunc(inside, ty), llvm.number(ty, 3)))
-    bits = b.trunc(words, ir.VectorType(ir.IntType(8 * element.buffer_bytes), lanes))
-    held = ir.VectorType(element.buffer, lanes)
-    return b.select(on, bits if bits.type == held else b.bitcast(bits, held), fallback)
 
 
 def _plain_load(b: Builder, pointer: Value, element: Element, lanes: int) -> Value:

@@ -48,7 +48,6 @@ from tilewright.cpu.codegen.loops.value_ranges import Whole, whole_access, whole
 from tilewright.cpu.codegen.memory.access import (
     ViewLoad,
     both,
-    gather_from,
     loaded,
     position_of_tile,
     scatter_to,
@@ -61,6 +60,7 @@ from tilewright.cpu.codegen.memory.addresses import (
     where_on,
     zero_of,
 )
+from tilewright.cpu.codegen.memory.lane_gathers import SCALES, gather_behind, gather_from
 from tilewright.cpu.codegen.memory.ordered import ordered_load, ordered_store
 from tilewright.cpu.codegen.memory.views import TilePosition, whole
 from tilewright.dialects.nv_tileaa import types as T
@@ -122,7 +122,7 @@ class PointerLoad(Tile):
         pointers = self.pointers
         if not isinstance(pointers, Elementwise) or pointers.name != "offset":
             return False
-        return isinstance(pointers.operands[0], Uniform) and pointers.unit in _SCALES
+        return isinstance(pointers.operands[0], Uniform) and pointers.unit in SCALES
 
     @property
     def sources(self) -> tuple[Tile, ...]:
@@ -173,7 +173,7 @@ class PointerLoad(Tile):
         if they have 32 bits."""
         element, pointers, lanes = self.element, self.pointers, lanes_in(coords)
         unit = pointers.unit if isinstance(pointers, Elementwise) else 0
-        if isinstance(pointers, Elementwise) and pointers.name == "offset" and unit in _SCALES:
+        if isinstance(pointers, Elementwise) and pointers.name == "offset" and unit in SCALES:
             base = nest.eval(pointers.operands[0], coords)
             offsets = nest.widened(nest.eval(pointers.operands[1], coords), lanes)
             if not llvm.lanes_of(base.value.type):
@@ -197,15 +197,17 @@ class PointerLoad(Tile):
         b.cbranch(fits, blocks[0], blocks[1])
         b.position_at_end(blocks[0])
         together = load(b, first, on, other, element)
+        run = b.block
         b.branch(blocks[2])
         b.position_at_end(blocks[1])
         addresses = apart(nest, self.pointers, coords)
         scattered = _gather(b, llvm.splat(b, addresses, lanes), on, other, element)
+        gathered = b.block
         b.branch(blocks[2])
         b.position_at_end(blocks[2])
         found = b.phi(together.type)
-        found.add_incoming(together, blocks[0])
-        found.add_incoming(scattered, blocks[1])
+        found.add_incoming(together, run)
+        found.add_incoming(scattered, gathered)
         return Lane(found, nest.depth)
 
     def _one(self, nest: LoopNest, coords: Coords, mask: Lane | None, lanes: int) -> Lane:
@@ -364,17 +366,14 @@ def _gather(b: Builder, addresses: Value, on: Value, other: Value, element: Elem
 
 
 _WORD_BITS = 32
-#: By which the addressing of x86 multiplies.
-_SCALES = (1, 2, 4, 8)
 
 
 def _gather_behind(
     b: Builder, base: Value, offsets: Value, on: Value, other: Value, *, element: Element, unit: int
 ) -> Value:
     """Elements at offsets, in units of bytes, from one base."""
-    pointers = b.gep(b.inttoptr(base, PTR), [offsets], source_etype=ir.IntType(8 * unit))
-    pointers.type = ir.VectorType(PTR, llvm.lanes_of(offsets.type))
-    return loaded(b, gather_from(b, pointers, element, on, to_buffer(b, other, element)), element)
+    pointer, held = b.inttoptr(base, PTR), to_buffer(b, other, element)
+    return loaded(b, gather_behind(b, pointer, offsets, unit, element, on, held), element)
 
 
 def _run_or_gather(

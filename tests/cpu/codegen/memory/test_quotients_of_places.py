@@ -1,0 +1,108 @@
+"""Elements at quotients of positions: several lanes read one element, and whole vectors are loaded for them."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.cpu.codegen.support import same_bits
+
+from tilewright import LaunchOptions
+from tilewright.builder import Builder, ModuleBuilder, Value, ptr
+from tilewright.cpu import Program
+from tilewright.cpu.compile import CompileOptions, compile_kernel
+from tilewright.cpu.target import cpu_target, missing_features
+from tilewright.lowering import lower_to_tileaa
+from tilewright.machine import Program as Reference
+
+_KINDS = {"f32": np.float32, "f64": np.float64, "i8": np.int8, "f16": np.float16, "i32": np.int32}
+_V3 = "x86-64-v3"
+VARIANTS: list[dict[str, Any]] = [{}, {"cpu": "generic"}, {"checked": True}]
+if cpu_target().is_x86 and not missing_features(cpu_target(_V3)):
+    VARIANTS.append({"cpu": _V3})
+#: Numbers that wrap around are negative, and so are their remainders: the middle of the array is the first place.
+_SIZE, _MIDDLE = 9000, 2000
+
+
+def _each(k: Builder, value: Value, tile: int) -> Value:
+    return k.broadcast(k.reshape(value, shape=[1]), shape=[tile])
+
+
+def _kernel(kind: str, number: str, tile: int, shape: dict[str, int], *, masked: bool) -> Any:
+    """``y[i] = x[(i // row) * of_row + (i % row + first) // by * step + more]``, of ``i`` from ``tile * block + start`` on."""
+    module = ModuleBuilder()
+    with module.entry("k", {"x": ptr(kind), "y": ptr(kind), "start": number, "limit": number}) as k:
+        block = k.get_tile_block_id()[0]
+        block = block if number == "i32" else k.exti(block, to=number, signedness="signed")
+        begin = block * tile + k.args.start * shape["times"]
+        i = k.iota(shape=[tile], to=number) + _each(k, begin, tile)
+        row, column = i // shape["row"], i % shape["row"]
+        place = row * shape["of_row"] + (column + shape["first"]) // shape["by"] * shape["step"]
+        x = k.offset(_each(k, k.args.x, tile), place + shape["more"])
+        y = k.offset(_each(k, k.args.y, tile), i - _each(k, k.args.start * shape["times"], tile))
+        if masked:
+            on = place + shape["more"] < _each(k, k.args.limit, tile)
+            held, _ = k.load_ptr_tko(x, on, k.zeros((tile,), kind))
+        else:
+            held, _ = k.load_ptr_tko(x)
+        k.store_ptr_tko(y, held)
+    return module.build()
+
+
+def check_seed(seed: int) -> None:
+    rng = random.Random(seed)
+    kind, number = rng.choice(list(_KINDS)), rng.choice(("i32", "i32", "i64"))
+    shape = {
+        "row": rng.choice((8, 16, 24, 56, 64, 128, 512)),
+        "by": rng.choice((1, 2, 2, 2, 3, 4, 4, 8, 16, 5)),
+        "first": rng.choice((0, 0, 0, 1, 2, 4, 7, 8)),
+        "times": rng.choice((1, 2, 4, 16, 64)),
+        "step": rng.choice((1, 1, 1, 2, 3)),
+        "more": _MIDDLE + rng.choice((0, 1, 5)),
+        "of_row": rng.choice((0, 0, 8, 28, 33)),
+    }
+    tile, masked, start = (
+        rng.choice((8, 16, 64, 256)),
+        rng.random() < 0.5,
+        rng.choice((0, 1, 2, 3, 8)),
+    )
+    if not shape["of_row"] and number == "i32":
+        # Where a row begins does not matter: numbers may wrap within the tile, or within a vector.
+        start = rng.choice((start, (1 << 31) // shape["times"] - rng.choice((1, 2, 5, 13)), -3))
+    module = _kernel(kind, number, tile, shape, masked=masked)
+    x = np.random.default_rng(seed).integers(-60, 60, _SIZE).astype(_KINDS[kind])
+    limit, grid = rng.choice((0, _MIDDLE + 7, _MIDDLE + 40, _SIZE)), max(1, 512 // tile)
+    y = np.zeros(grid * tile, _KINDS[kind])
+    expected = y.copy()
+    Reference(module).launch("k", grid, (x.copy(), expected, start, limit))
+    for options in VARIANTS:
+        found = y.copy()
+        Program(module, options=LaunchOptions(**options)).launch(
+            "k", grid, (x.copy(), found, start, limit)
+        )
+        assert same_bits(found, expected).all(), (options, kind, number, tile, shape, start, limit)
+
+
+@pytest.mark.rotates(2)
+@pytest.mark.parametrize("seed", range(40))
+def test_they_are_those_of_the_reference(seed: int) -> None:
+    check_seed(seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(1000, 1100))
+def test_more_are_those_of_the_reference(seed: int) -> None:
+    check_seed(seed)
+
+
+@pytest.mark.parametrize("cpu", ["x86-64-v3", "x86-64-v4", "generic"])
+@pytest.mark.parametrize("by", [2, 4])
+def test_they_are_not_gathered(by: int, cpu: str) -> None:
+    if not cpu_target().is_x86 and cpu != "generic":
+        pytest.skip("levels of x86")
+    shape = {"row": 64, "by": by, "first": 0, "times": 64, "step": 1, "more": 0, "of_row": 32}
+    module = lower_to_tileaa(_kernel("f32", "i32", 256, shape, masked=False)).module
+    found = compile_kernel(module, None, CompileOptions(cpu=cpu))
+    assert not [remark for remark in found.remarks if remark.kind == "gather"]

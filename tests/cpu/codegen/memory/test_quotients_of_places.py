@@ -106,3 +106,32 @@ def test_they_are_not_gathered(by: int, cpu: str) -> None:
     module = lower_to_tileaa(_kernel("f32", "i32", 256, shape, masked=False)).module
     found = compile_kernel(module, None, CompileOptions(cpu=cpu))
     assert not [remark for remark in found.remarks if remark.kind == "gather"]
+
+
+def _of_few_bits(number: str, by: int, tile: int, sign: str) -> Any:
+    """``y[i] = x[300 + number(i + 64 * start) // by]``."""
+    module = ModuleBuilder()
+    with module.entry("k", {"x": ptr("f32"), "y": ptr("f32"), "start": "i32"}) as k:
+        first = k.get_tile_block_id()[0] * tile
+        at = k.iota(shape=[tile], to="i32")
+        narrow = k.trunci(at + _each(k, first + k.args.start * 64, tile), to=number)
+        rounding = {"rounding": "negative_inf"} if sign == "signed" else {}
+        found = k.divi(narrow, k.constant(by, narrow.type), signedness=sign, **rounding)
+        place = k.exti(found, to="i32", signedness=sign) + 300
+        held, _ = k.load_ptr_tko(k.offset(_each(k, k.args.x, tile), place))
+        k.store_ptr_tko(k.offset(_each(k, k.args.y, tile), at + _each(k, first, tile)), held)
+    return module.build()
+
+
+@pytest.mark.parametrize("sign", ["signed", "unsigned"])
+@pytest.mark.parametrize("tile", [64, 256])
+@pytest.mark.parametrize("by", [2, 4, 64])
+def test_numbers_of_few_bits(by: int, tile: int, sign: str) -> None:
+    """Of i8, which wrap in each tile, or in the next."""
+    module = _of_few_bits("i8", by, tile, sign)
+    x = np.arange(600, dtype=np.float32)
+    for start in (0, 1, 3):
+        expected, found = np.zeros((2, 1024), np.float32)
+        for program, y in ((Reference(module), expected), (Program(module), found)):
+            program.launch("k", 1024 // tile, (x, y, start))
+        np.testing.assert_array_equal(found, expected)

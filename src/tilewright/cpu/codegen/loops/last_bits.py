@@ -53,8 +53,14 @@ _SOMEWHERE = Lane(ir.Constant(I64, 0))
 
 
 def _of(tile: Tile, coords: Coords, nest: LoopNest, depth: int) -> Rest:
-    if not depth:
-        return _UNKNOWN
+    """The same, no more bits of it than the elements have: what is above them is lost."""
+    rest, modulus = _computed(tile, coords, nest, depth) if depth else _UNKNOWN
+    register = tile.element.register
+    bits = register.width if isinstance(register, ir.IntType) else 0
+    return _reduced(rest, min(modulus, 1 << bits))
+
+
+def _computed(tile: Tile, coords: Coords, nest: LoopNest, depth: int) -> Rest:
     if isinstance(tile, Uniform):
         return _of_scalar(tile.value)
     if isinstance(tile, Range):

@@ -85,7 +85,7 @@ class RowSpans(Spans):
     def through(self, mapped: Mapped) -> Iterator[None]:
         """Look at the source of a mapped tile, at its positions. Raises ``Unknown`` where no formula tells."""
         path, coords = self.path, self.coords
-        inner = mapped.mapping(LoopNest(self.b), coords)
+        inner = mapped.mapping(self.positions(), coords)
         if inner is None:
             raise Unknown
         self.path, self.coords = (*path, mapped.mapping), inner
@@ -93,6 +93,10 @@ class RowSpans(Spans):
             yield
         finally:
             self.path, self.coords = path, coords
+
+    def positions(self) -> LoopNest:
+        """What positions are computed in."""
+        return LoopNest(self.b)
 
     # -- formulas ----------------------------------------------------------------------------
 

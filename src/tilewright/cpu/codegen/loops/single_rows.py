@@ -7,8 +7,7 @@ as in rows of which formulas tell (``loops.row_spans``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from llvmlite import ir
@@ -88,9 +87,8 @@ def single_rows(
     rounds: int,
 ) -> SingleRows | None:
     """What to ask of each row of a nest of this shape (extents, the axis of vectors, their length), so many of which are an
-    iteration without checks; None where nothing needs
-    it, where masks cost little, and where rows are short. ``ends``: the limits of views that are written to, None where
-    there is more to check."""
+    iteration without checks; None where nothing needs it, where masks cost little, and where rows are short. ``ends``: the
+    limits of views that are written to, None where there is more to check."""
     dims, axis, width = shape
     if ends is None or width == 1 or not dims:
         return None
@@ -117,17 +115,8 @@ class _RowSpans(RowSpans):
 
     nest: LoopNest = field(default_factory=lambda: LoopNest(None))
 
-    @contextmanager
-    def through(self, mapped: Mapped) -> Iterator[None]:
-        path, coords = self.path, self.coords
-        inner = mapped.mapping(self.nest, coords)
-        if inner is None:
-            raise Unknown
-        self.path, self.coords = (*path, mapped.mapping), inner
-        try:
-            yield
-        finally:
-            self.path, self.coords = path, coords
+    def positions(self) -> LoopNest:
+        return self.nest
 
     def _compute(self, tile: Tile) -> Span:
         if lanes_in(self.coords) or isinstance(tile, Uniform):

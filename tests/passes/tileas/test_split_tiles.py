@@ -17,11 +17,15 @@ from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.memory import TiledLoadOp, TiledStoreOp
 from tilewright.machine.launch import Program
+from tilewright.numerics.arithmetic import Arithmetic
 from tilewright.passes.tileas import split_tiles as split_module
 from tilewright.passes.tileas.remarks import Remarks
 from tilewright.passes.tileas.split_tiles import CannotSplitError, split_into, split_tiles
 from tilewright.simulator.tiles import TileProgram
 from tilewright.text import parse, print_text
+
+#: Sums of products in one order, whatever the extents of the tiles; BLAS has several on some processors.
+IN_ORDER = LaunchOptions(arithmetic=Arithmetic(accumulation="ascending"))
 
 TY = "tile<64x64xf32>"
 MAX = """
@@ -196,8 +200,8 @@ def test_joined_tiles_along_the_other_axes(parts: int, axis: int) -> None:
     before, after = K.lowered(text, "tileaa"), split(text, parts)
     assert extents(after) == {(64 // parts, 64) if axis else (64, 64 // parts)}
     one, two = K.arguments(text, 1, 104), K.arguments(text, 1, 104)
-    Program(before).launch("k", 1, one)
-    Program(after).launch("k", 1, two)
+    Program(before, IN_ORDER).launch("k", 1, one)
+    Program(after, IN_ORDER).launch("k", 1, two)
     assert one[-4].tobytes() == two[-4].tobytes() and one[-4].any()
 
 
@@ -245,8 +249,8 @@ def test_batches_along_each_axis(
     before, after = K.lowered(text, "tileaa"), split(text, 2)
     assert extents(after) == {wanted}
     one, two = K.arguments(text, 1, K.WIDTH), K.arguments(text, 1, K.WIDTH)
-    Program(before).launch("k", 1, one)
-    Program(after).launch("k", 1, two)
+    Program(before, IN_ORDER).launch("k", 1, one)
+    Program(after, IN_ORDER).launch("k", 1, two)
     assert one[-4].tobytes() == two[-4].tobytes() and one[-4].any()
 
 
@@ -269,8 +273,8 @@ def test_batches_that_threads_multiply_fit_into_shared_memory(
         "the operands of a product would take 98304 bytes of shared memory"
     )
     one, two, three = (whole_numbers(K.arguments(text)) for _ in range(3))
-    Program(before).launch("k", 1, one)
-    Program(after).launch("k", 1, two)
+    Program(before, IN_ORDER).launch("k", 1, one)
+    Program(after, IN_ORDER).launch("k", 1, two)
     assert one[2].tobytes() == two[2].tobytes() and one[2].any()
     program = TileProgram(parse(text), "sm_86")
     program.launch("k", 1, three)
@@ -295,8 +299,8 @@ def test_both_sides_compute_the_same(name: str, parts: int) -> None:
             if name in ("persistent", "ordered") and extent <= 64:
                 continue
             one, two = K.arguments(text, steps, extent), K.arguments(text, steps, extent)
-            Program(before).launch("k", 1, one)
-            Program(after).launch("k", 1, two)
+            Program(before, IN_ORDER).launch("k", 1, one)
+            Program(after, IN_ORDER).launch("k", 1, two)
             for a, b in zip(one[:-3], two[:-3], strict=True):
                 assert a.tobytes() == b.tobytes(), (extent, steps)
 
@@ -306,8 +310,8 @@ def test_attention(name: str) -> None:
     """Rows of queries in parts; keys and values whole, in the same loop; sums, maxima and accumulators carried in parts."""
     loop = {"plain": Loop(), "masked": Loop(masked=True), "biased": Loop(biased=True)}[name]
     before, after = K.lowered(loop.text(), "tileaa"), split(loop.text(), 2)
-    one, right = loop.launch(Program(before), 3, 0)
-    two, _ = loop.launch(Program(after), 3, 0)
+    one, right = loop.launch(Program(before, IN_ORDER), 3, 0)
+    two, _ = loop.launch(Program(after, IN_ORDER), 3, 0)
     assert one.tobytes() == two.tobytes()
     np.testing.assert_allclose(one, right, atol=1e-3)
 
@@ -399,8 +403,8 @@ def test_tiles_without_products_leave_registers(dims: tuple[int, int], parts: in
         )
         before = K.lowered(turned(*dims), "tileaa")
         one, two = K.arguments(turned(*dims)), K.arguments(turned(*dims))
-        Program(before).launch("k", 1, one)
-        Program(module).launch("k", 1, two)
+        Program(before, IN_ORDER).launch("k", 1, one)
+        Program(module, IN_ORDER).launch("k", 1, two)
         assert one[1].tobytes() == two[1].tobytes() and one[1].any()
 
 

@@ -56,8 +56,9 @@ def masked_load(
 def masked_store(b: Builder, data: Value, pointer: Value, on: Value) -> None:
     """Store the lanes of a vector of elements, aligned to their size, where the mask is on."""
     unit, target = llvm.scalar_bytes(llvm.scalar_of(data.type)), llvm.target_of(b)
-    if isinstance(on, ir.Constant) and unit >= _FEWEST_BYTES and not target.has("avx512f"):
-        _store_lanes(b, data, pointer, on, unit)
+    lanes = on.constant if isinstance(on, ir.Constant) else None
+    if isinstance(lanes, list) and unit >= _FEWEST_BYTES and not target.has("avx512f"):
+        _store_lanes(b, data, pointer, lanes, unit)
         return
     if (target.has("avx512f") and _is_native(target, unit)) or _is_plain(on):
         llvm.masked_store(b, [data, pointer, ir.Constant(I32, unit), on])
@@ -70,9 +71,9 @@ def masked_store(b: Builder, data: Value, pointer: Value, on: Value) -> None:
     b.call(function, [data, pointer, on])
 
 
-def _store_lanes(b: Builder, data: Value, pointer: Value, on: ir.Constant, unit: int) -> None:
+def _store_lanes(b: Builder, data: Value, pointer: Value, on: list[ir.Constant], unit: int) -> None:
     """Store the lanes whose mask is known to be on one by one."""
-    for lane, each in enumerate(on.constant):
+    for lane, each in enumerate(on):
         if each.constant:
             element = b.extract_element(data, ir.Constant(I32, lane))
             where = b.gep(pointer, [ir.Constant(I64, lane * unit)], source_etype=I8)

@@ -11,12 +11,7 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from tilewright.cpu.codegen.elementwise.formats import (
-    narrow,
-    narrow_result,
-    to_double,
-    widen,
-)
+from tilewright.cpu.codegen.elementwise.formats import narrow, narrow_result, to_double, widen
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import DOUBLE, FLOAT, I32, I64, VOID, Element
 from tilewright.cpu.codegen.ir.types import Builder as B

@@ -41,7 +41,7 @@ def last_bits(tile: Tile, coords: Coords, path: Sequence[Mapping] = ()) -> Rest:
     )
     nest = LoopNest(builder)
     here: Coords | None = tuple(
-        index if isinstance(index.base, int) else Index(_SOMEWHERE, index.offsets, index.align)
+        index if isinstance(index.base, int) else Index(_somewhere(), index.offsets, index.align)
         for index in coords
     )
     for mapping in path:
@@ -49,7 +49,9 @@ def last_bits(tile: Tile, coords: Coords, path: Sequence[Mapping] = ()) -> Rest:
     return _UNKNOWN if here is None else _of(tile, here, nest, _DEPTH)
 
 
-_SOMEWHERE = Lane(ir.Constant(I64, 0))
+def _somewhere() -> Lane:
+    """A base of which nothing but its alignment is known; another one each time, as a nest remembers how each is aligned."""
+    return Lane(ir.Constant(I64, 0))
 
 
 def _of(tile: Tile, coords: Coords, nest: LoopNest, depth: int) -> Rest:
@@ -121,7 +123,10 @@ def _of_scalar(value: Value, depth: int = _DEPTH) -> Rest:
         known = isinstance(by, ir.Constant) and isinstance(by.constant, int)
         return _shifted(_of_scalar(number, depth - 1), by.constant) if known else _UNKNOWN
     rule = _OF_OPCODES.get(value.opname)
-    return _UNKNOWN if rule is None else rule(*(_of_scalar(v, depth - 1) for v in value.operands))
+    if rule is None:
+        return _UNKNOWN
+    rest, modulus = rule(*(_of_scalar(v, depth - 1) for v in value.operands))
+    return _reduced(rest, min(modulus, 1 << min(v.type.width for v in value.operands)))
 
 
 def _sum(lhs: Rest, rhs: Rest) -> Rest:

@@ -205,7 +205,8 @@ def _whole(function: Any) -> Any:
             return _failed(name, _NO_CONTEXT)
         if self.lost and name not in _FREE:
             return _failed(name, self.lost)
-        return function(self, *args)
+        with self._lock:
+            return function(self, *args)
 
     return call
 
@@ -272,6 +273,8 @@ class FakeCuda:
         self.maps: list[_Map] = []
         self._programs: dict[int, Program] = {}
         self._here = threading.local()
+        # One call at a time, kernels too: neither the memory here nor the simulator is for several threads.
+        self._lock = threading.RLock()
 
     # For tests.
 

@@ -41,6 +41,7 @@ from tilewright.launching.described import (
     table_of,
 )
 from tilewright.launching.modules import kernel_of
+from tilewright.launching.one_at_a_time import new_lock, one_at_a_time
 from tilewright.launching.options import (
     DEFAULT_OPTIONS,
     NVGPU,
@@ -64,7 +65,10 @@ from tilewright.passes.tileas.remarks import Remark
 
 
 class _GpuProgram:
-    """The common part of programs: an architecture, options, and arrays that stay on the GPU."""
+    """The common part of programs: an architecture, options, and arrays that stay on the GPU.
+
+    Launches from several threads wait for one another.
+    """
 
     def __init__(self, arch: str | None, options: LaunchOptions, how: CompileOptions | None):
         found = architecture(arch) if arch is not None else open_gpu().best_architecture()
@@ -73,6 +77,7 @@ class _GpuProgram:
         self._how = how or CompileOptions(record=True)
         self._compiled: dict[object, CompiledKernel] = {}
         self._mapped: list[Span] = []
+        self._lock = new_lock()
 
     def map_array(self, array: Array) -> int:
         """Map an array; returns the GPU address of its first element, valid as long as the program.
@@ -236,6 +241,7 @@ class TileProgram(ThreadsOfTiles, _GpuProgram):
             found.append(value)
         return found
 
+    @one_at_a_time
     def _launch(
         self,
         entry: str | None,
@@ -358,6 +364,7 @@ class ThreadProgram(_GpuProgram):
             self._compiled[name or ""] = found
         return found
 
+    @one_at_a_time
     def launch(
         self,
         entry: str | None = None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from tilewright.launching.modules import (
     kernel_of,
     runnable_module,
 )
+from tilewright.launching.one_at_a_time import new_lock, one_at_a_time
 from tilewright.launching.options import (
     DEFAULT_OPTIONS,
     LaunchOptions,
@@ -107,8 +107,8 @@ def given_values(kernel: KernelOp, grid: tuple[int, int, int], values: Sequence[
 class Program:
     """A loaded module. Its globals live as long as the program, and kernels are translated once.
 
-    The module, of ``cuda_tile`` or ``nv_tileaa``, must be verified. Not thread-safe, except for
-    ``launch_described``. ``options`` are the defaults for launches.
+    The module, of ``cuda_tile`` or ``nv_tileaa``, must be verified. Launches from several threads wait for one
+    another. ``options`` are the defaults for launches.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class Program:
         self._latest: tuple[KernelOp, _Kernel] | None = None
         self._entries: dict[str, KernelOp] = {}
         self._placed = Placements(self._machine.memory)
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         if is_tileaa(self.module):
             # Extends the table of implementations; the import takes time.
             from tilewright.machine import tileaa as tileaa
@@ -177,6 +177,7 @@ class Program:
         held = [each for each, _ in self._globals.values()]
         return public_global(name, held, lambda found: self._globals[found][1].buffer)
 
+    @one_at_a_time
     def launch(
         self,
         entry: str | None = None,
@@ -215,6 +216,7 @@ class Program:
         )
         self._accepted = options
 
+    @one_at_a_time
     def launch_described(
         self,
         entry: str,
@@ -222,22 +224,20 @@ class Program:
         values: Sequence[Value],
         options: LaunchOptions | None = None,
     ) -> None:
-        """Like every machine's (``launching.machine.Program``). May be called from several threads; launches
-        are serialized.
+        """Like every machine's (``launching.machine.Program``).
 
         Raises ``TileIRError`` for a fault in the kernel, and for failed assertions once all tile blocks have run.
         """
         chosen = self.options if options is None else options.over(self.options)
-        with self._lock:
-            if chosen is not self._accepted:
-                self._accept(chosen)
-            op = self._entries.get(entry)
-            if op is None:
-                op = self._entries[entry] = kernel_of(self.module, entry)
-            if self._is_special:
-                self._specially(given_values(op, grid, values), chosen)
-            elif self._run(op, grid, self._placed.parameters, values, chosen, _NO_NAMES):
-                raise assertion_error(self._machine.failures)
+        if chosen is not self._accepted:
+            self._accept(chosen)
+        op = self._entries.get(entry)
+        if op is None:
+            op = self._entries[entry] = kernel_of(self.module, entry)
+        if self._is_special:
+            self._specially(given_values(op, grid, values), chosen)
+        elif self._run(op, grid, self._placed.parameters, values, chosen, _NO_NAMES):
+            raise assertion_error(self._machine.failures)
 
     def _specially(self, given: Given, options: LaunchOptions) -> RunResult:
         """Run a launch that is sanitized or observed."""

@@ -21,6 +21,7 @@ from tilewright.diagnostics.tracebacks import hides_frames
 from tilewright.dialects.nvgpu.registers import registers_at_launch
 from tilewright.dialects.upstream.gpu.kernels import FuncOp
 from tilewright.launching.array_interchange import as_array
+from tilewright.launching.one_at_a_time import new_lock, one_at_a_time
 from tilewright.launching.options import (
     DEFAULT_OPTIONS,
     NVGPU,
@@ -138,7 +139,7 @@ class Program:
     """The kernels of an ``nvgpu`` module, ready to be launched on a simulated GPU.
 
     Verifies ``module`` unless ``is_verified``; raises ``TileIRError`` with all errors. ``options`` are the defaults of
-    launches.
+    launches, which wait for one another where several threads make them.
     """
 
     @deep_recursion()
@@ -160,6 +161,7 @@ class Program:
             op.symbol: op for op in operations(module) if isinstance(op, FuncOp) and op.is_kernel
         }
         self._translated: dict[tuple[Any, ...], _Kernel] = {}
+        self._lock = new_lock()
 
     @classmethod
     def parse(
@@ -241,6 +243,7 @@ class Program:
             codes.ARGUMENT, f"kernel '{entry}' is of nvgpu, whose arguments have no description"
         )
 
+    @one_at_a_time
     @deep_recursion()
     def simulate(
         self,

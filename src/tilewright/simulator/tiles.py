@@ -8,6 +8,7 @@ from typing import Any
 from xdsl.ir import Operation
 
 from tilewright.launching.described import Value, arguments_of, memory_of_lists
+from tilewright.launching.one_at_a_time import new_lock, one_at_a_time
 from tilewright.launching.options import (
     DEFAULT_OPTIONS,
     TILE_IR,
@@ -28,7 +29,7 @@ class TileProgram(ThreadsOfTiles):
 
     The module must have been verified. A kernel is lowered at its first launch, and refused then if it cannot be
     (``not-lowered-to-threads``). ``options`` are the defaults of launches; ``decisions`` override those of the
-    compiler.
+    compiler. Launches from several threads wait for one another.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class TileProgram(ThreadsOfTiles):
         self._programs: dict[LoweredKernel, Program] = {}
         self._mapped: list[Array] = []
         self._accepted = DEFAULT_OPTIONS
+        self._lock = new_lock()
 
     def map_array(self, array: Array) -> int:
         """Make an array accessible to kernels by address; returns the address of its first element, in bytes.
@@ -90,6 +92,7 @@ class TileProgram(ThreadsOfTiles):
         reached = [*chosen.memory, *memory_of_lists(values)]
         return self._launch(entry, grid, list(arguments_of(values)), chosen, reached, True)
 
+    @one_at_a_time
     @deep_recursion()
     def _launch(
         self,

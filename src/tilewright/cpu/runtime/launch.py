@@ -41,6 +41,7 @@ from tilewright.launching.codes import ASSERTION_FAILED, BAD_GRID
 from tilewright.launching.described import Given, Value
 from tilewright.launching.disk_cache import disk_cache
 from tilewright.launching.global_memory import GlobalMemory, public_global
+from tilewright.launching.one_at_a_time import new_lock, one_at_a_time
 from tilewright.launching.options import (
     DEFAULT_OPTIONS,
     LaunchOptions,
@@ -122,6 +123,7 @@ class Program:
         self._entries: dict[str | None, _Entry] = {}
         self._mapped: list[Array] = []
         self._warm: dict[str | None, WarmLaunch] = {}
+        self._lock = new_lock()
 
     @property
     def module(self) -> Module:
@@ -431,6 +433,7 @@ class Program:
         assert compiled.loops is not None
         return compiled.loops[number], block
 
+    @one_at_a_time
     def _compiled_anew(self, entry: _Entry, kernel: NativeKernel) -> CompiledKernel:
         """What code from the disk does not have, where its loops and sites are, from compiling the kernel: it makes the
         same code."""
@@ -441,6 +444,11 @@ class Program:
         return compile_kernel(self._module.lowered, entry.kernel.interface.symbol, options)
 
     def _entry(self, name: str | None) -> _Entry:
+        found = self._entries.get(name)
+        return self._found_entry(name) if found is None else found
+
+    @one_at_a_time
+    def _found_entry(self, name: str | None) -> _Entry:
         found = self._entries.get(name)
         if found is None:
             kernel = self._module.kernel(name)
@@ -464,23 +472,24 @@ class Program:
         found = entry.latest.get(distinct)
         if found is not None and found[0] is compiling:
             return found[1]
-        key = distinct, compiling
-        kernel = entry.code.get(key)
-        if kernel is None:
-            kernel = entry.code[key] = self._prepared(entry, compiling, distinct=distinct)
+        kernel = self._prepared(entry, compiling, distinct=distinct)
         entry.latest[distinct] = compiling, kernel
         return kernel
 
+    @one_at_a_time
     def _prepared(self, entry: _Entry, compiling: _Compiling, *, distinct: bool) -> NativeKernel:
-        found = prepare_kernel(
-            self._module,
-            entry.kernel,
-            replace(compiling.options, distinct_arguments=distinct),
-            compiling.level,
-            {name: int(memory.ctypes.data) for name, (_, memory) in self._globals.items()},
-            self.timings,
-        )
-        report_crashes()
+        key = distinct, compiling
+        found = entry.code.get(key)
+        if found is None:
+            found = entry.code[key] = prepare_kernel(
+                self._module,
+                entry.kernel,
+                replace(compiling.options, distinct_arguments=distinct),
+                compiling.level,
+                {name: int(memory.ctypes.data) for name, (_, memory) in self._globals.items()},
+                self.timings,
+            )
+            report_crashes()
         return found
 
 

@@ -11,17 +11,16 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from tilewright.cpu.codegen.elementwise.formats import narrow, narrow_result, to_double, widen
+from tilewright.cpu.codegen.elementwise.error_free import round_to_odd, two_sum
+from tilewright.cpu.codegen.elementwise.formats import narrow, to_double
+from tilewright.cpu.codegen.elementwise.narrow_fma import nearest_fma
 from tilewright.cpu.codegen.ir import llvm
-from tilewright.cpu.codegen.ir.elements import DOUBLE, FLOAT, I32, I64, VOID, Element
+from tilewright.cpu.codegen.ir.elements import DOUBLE, I32, I64, VOID, Element
 from tilewright.cpu.codegen.ir.types import Builder as B
 from tilewright.cpu.codegen.ir.types import Value as V
 
 #: LLVM's numbers of rounding modes.
 _MODES = {"zero": 0, "nearest_even": 1, "positive_inf": 2, "negative_inf": 3}
-#: What AVX-512 instructions take for a direction, without exceptions.
-_EMBEDDED = {"down": 9, "up": 10, "cut": 11}
-_LANES = 16
 _CONSTRAINED = {
     "addf": "fadd",
     "subf": "fsub",
@@ -43,71 +42,13 @@ def rounded(op: str, b: B, values: tuple[V, ...], element: Element, rounding: st
     if element.name in ("f32", "f64"):
         return b.call(_directed_function(b.module, op, values, rounding), list(values))
     if op == "fma" and rounding == "nearest_even":
-        return _nearest_fma(b, values, element)
+        return nearest_fma(b, values, element)
     wide = [to_double(b, v, element) for v in values]
     nearest, error = _WIDE[op](b, *wide)
     exact = round_to_odd(b, nearest, error)
     if op in _SUMS and rounding == "negative_inf":
         exact = _negative_zero(b, op, exact, wide)
     return narrow(b, exact, element, rounding)
-
-
-def _nearest_fma(b: B, values: tuple[V, ...], element: Element) -> V:
-    """Products of f16 are exact in f32, and their sums are rounded to odd there. bf16 has the range of f32: sums are rounded to
-    odd by an instruction in each direction, or mended where rounding to nearest is not enough."""
-    if element.name == "f16":
-        if llvm.target_of(b).has("avx512fp16"):
-            return llvm.intrinsic(b, "fma", values)
-        nearest, error = _fma(b, *(widen(b, v, element) for v in values))
-        return narrow(b, round_to_odd(b, nearest, error), element)
-    wide = [widen(b, v, element) for v in values]
-    if llvm.target_of(b).has("avx512f") and llvm.lanes_of(values[0].type) in (_LANES, 2 * _LANES):
-        return narrow_result(b, _odd_fma(b, *wide), element)
-    return narrow_result(b, _mended_fma(b, *wide), element)
-
-
-def _mended_fma(b: B, lhs: V, rhs: V, acc: V) -> V:
-    """A fused product and sum of numbers of bf16, in f32, which rounded once more, to bf16, is as if rounded once.
-
-    Two roundings to nearest go wrong only where the first one, inexact, ends in the middle of two numbers of bf16; the
-    error of the sum tells the side then. It is that of the exact product: one below 2**-134 has no middle in reach of a
-    number of bf16, as none is 65535 * 2**-150, and larger ones are exact, for they have 16 bits. Where they overflow, sums in
-    the range of f32 are exact, and the error is NaN.
-    """
-    nearest = llvm.intrinsic(b, "fma", [lhs, rhs, acc])
-    words = llvm.shaped(I32, nearest.type)
-    bits = b.bitcast(nearest, words)
-    lower = b.and_(bits, llvm.number(words, 0xFFFF))
-    middle = b.icmp_signed("==", lower, llvm.number(words, 0x8000))
-    error = _error_of_sum(b, b.fmul(lhs, rhs), acc, nearest)
-    return b.bitcast(_toward(b, bits, error, where=middle), nearest.type)
-
-
-def _odd_fma(b: B, lhs: V, rhs: V, acc: V) -> V:
-    """``lhs * rhs + acc`` in f32, rounded to odd: toward zero, and the last bit set if the results
-    downward and upward differ. Subnormal results and overflow need no care: the largest number is
-    odd, and zero toward zero keeps its sign."""
-    lanes = llvm.lanes_of(lhs.type)
-    if lanes > _LANES:
-        halves = [range(lanes // 2), range(lanes // 2, lanes)]
-        first, second = (
-            _odd_fma(b, *(llvm.shuffle(b, v, v, half) for v in (lhs, rhs, acc))) for half in halves
-        )
-        return llvm.shuffle(b, first, second, range(lanes))
-    down, up, cut = (_fma_rounded(b, (lhs, rhs, acc), mode) for mode in ("down", "up", "cut"))
-    words = llvm.shaped(I32, cut.type)
-    bits = b.bitcast(cut, words)
-    inexact = b.fcmp_ordered("!=", down, up)
-    odd = b.or_(bits, llvm.number(words, 1))
-    return b.bitcast(b.select(inexact, odd, bits), cut.type)
-
-
-def _fma_rounded(b: B, values: tuple[V, V, V], mode: str) -> V:
-    """The fused product and sum of full AVX-512 registers, which the instruction rounds itself."""
-    ty = values[0].type
-    name = "llvm.x86.avx512.vfmadd.ps.512"
-    function = llvm.declare(b.module, name, ty, [ty, ty, ty, I32])
-    return b.call(function, [*values, ir.Constant(I32, _EMBEDDED[mode])])
 
 
 def _directed_function(
@@ -145,18 +86,6 @@ def _unknown(b: B, value: V) -> V:
         b.module, f"llvm.arithmetic.fence.{llvm.type_suffix(value.type)}", value.type, [value.type]
     )
     return b.call(fence, [value])
-
-
-def two_sum(b: B, lhs: V, rhs: V) -> tuple[V, V]:
-    """The sum and its error (Knuth's 2Sum)."""
-    total = b.fadd(lhs, rhs)
-    return total, _error_of_sum(b, lhs, rhs, total)
-
-
-def _error_of_sum(b: B, lhs: V, rhs: V, total: V) -> V:
-    """What a sum rounded to nearest lacks."""
-    virtual = b.fsub(total, lhs)
-    return b.fadd(b.fsub(lhs, b.fsub(total, virtual)), b.fsub(rhs, virtual))
 
 
 def _add(b: B, lhs: V, rhs: V) -> tuple[V, V]:
@@ -197,27 +126,6 @@ _WIDE: dict[str, Callable[..., tuple[V, V]]] = {
     "fma": _fma,
 }
 """f64 results with a value of the sign of the error, for operands exact in f32."""
-
-
-def round_to_odd(b: B, nearest: V, error: V) -> V:
-    """``nearest + error`` rounded to odd; only the sign of the error matters. Where there is one, ``nearest`` is not 0."""
-    word = I32 if llvm.scalar_of(nearest.type) == FLOAT else I64
-    words = llvm.shaped(word, nearest.type)
-    bits = b.bitcast(nearest, words)
-    last = b.and_(bits, llvm.number(words, 1))
-    even = b.icmp_signed("==", last, llvm.number(words, 0))
-    return b.bitcast(_toward(b, bits, error, where=even), nearest.type)
-
-
-def _toward(b: B, bits: V, error: V, where: V) -> V:
-    """The next number in the direction of an error, by the bits of numbers and in some lanes; the same where the error is 0 or
-    NaN, as it is of infinities."""
-    words = bits.type
-    differ = b.xor(b.bitcast(error, words), bits)
-    away = b.ashr(differ, llvm.number(words, llvm.scalar_of(words).width - 1))
-    step = b.or_(away, llvm.number(words, 1))
-    inexact = b.fcmp_ordered("!=", error, llvm.number(error.type, 0.0))
-    return b.add(bits, b.select(b.and_(where, inexact), step, llvm.number(words, 0)))
 
 
 def _negative_zero(b: B, op: str, result: V, operands: list[V]) -> V:

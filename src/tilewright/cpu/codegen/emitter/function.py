@@ -28,6 +28,12 @@ from tilewright.cpu.codegen.emitter.strides import (
     numbers_of,
 )
 from tilewright.cpu.codegen.emitter.table import LOWERINGS, refuse
+from tilewright.cpu.codegen.emitter.vector_lengths import (
+    UNROLL,
+    registers_at_once,
+    unroll_of,
+    widest_bits,
+)
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.debug_info import Origins
 from tilewright.cpu.codegen.ir.elements import I8, I32, I64, Element, element_of
@@ -94,9 +100,6 @@ from tilewright.launching.assertions import OperationSource
 from tilewright.numerics.strides import row_major
 from tilewright.passes.tileas.remarks import Remarks
 
-#: Loop nests over less work than this many tiles per element handle several vectors in an iteration.
-_UNROLLED_TILES = 12
-_UNROLL = 4
 #: How many vectors an iteration handles where elements depend on their places, which are constants then.
 _WRITTEN_OUT = 16
 #: A row that is longer than any vector.
@@ -549,7 +552,7 @@ class FunctionEmitter:
             known, b = strides.all_are(stride), self.builder
             nest = LoopNest(b, masked=masked, non_temporal=beyond, strides=known, work=work)
             nest.fetches = rows_ahead(tiles) <= _MOST_ROWS
-            at_once = 1 if masked else rounds if stride == 1 else min(rounds, _UNROLL)
+            at_once = 1 if masked else rounds if stride == 1 else min(rounds, UNROLL)
             over(nest, Shape(*extents, at_once, short), body, into.limits, rows=rows, **how)
             nest.close_all()
             return []
@@ -668,10 +671,14 @@ class FunctionEmitter:
 
     def lanes(self, tiles: Sequence[Tile], extent: int) -> int:
         """How many elements of these tiles make a vector, along an axis of this extent: as many as the widest of them
-        fill one.
+        fill one, or several where the one would wait for itself.
         """
         longest = [tile.most_lanes for tile in walk(*tiles)]
-        width = self.unit.target.vector_bits // widest_bits(tiles)
+        width = (
+            self.unit.target.vector_bits
+            // widest_bits(tiles)
+            * registers_at_once(tiles, self.unit.target)
+        )
         return min(width, extent, *(most for most in longest if most is not None))
 
     def versions(
@@ -851,30 +858,9 @@ def vector_axis(dims: Sequence[int]) -> int:
     return max((axis for axis, extent in enumerate(dims) if extent > 1), default=0)
 
 
-def widest_bits(tiles: Sequence[Tile]) -> int:
-    """The width in bits of the widest numbers that a nest over these tiles computes with."""
-    found: list[int] = []
-    seen: set[int] = set()
-    pending = list(tiles)
-    while pending:
-        tile = pending.pop()
-        if id(tile) not in seen:
-            seen.add(id(tile))
-            pending += tile.computed
-            if tile.element.name not in ("index", "ptr"):
-                found.append(tile.element.lanes_bits)
-    return max(found, default=32)
-
-
 def rows_ahead(tiles: Sequence[Tile]) -> int:
     """How many rows of the next tile block could be fetched by a nest over these tiles."""
     return sum(tile.next_row is not None for tile in walk(*tiles))
-
-
-def unroll_of(tiles: Sequence[Tile]) -> int:
-    """How many vectors an iteration of the innermost loop handles."""
-    count = sum(1 for _ in walk(*tiles))
-    return _UNROLL if count <= _UNROLLED_TILES else 1
 
 
 def _depends_on_place(tiles: Sequence[Tile]) -> bool:

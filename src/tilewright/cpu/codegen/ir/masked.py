@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from tilewright.cpu.codegen.ir import llvm
+from tilewright.cpu.codegen.ir import llvm, uncommon
 from tilewright.cpu.codegen.ir.elements import I1, I8, I32, I64, PTR
 from tilewright.cpu.codegen.ir.types import Builder, Type, Value
 from tilewright.cpu.target import CpuTarget
@@ -24,9 +24,6 @@ _WORD = 8
 _FEWEST_BYTES = 4
 #: The lanes of a mask are counted in words.
 _MOST_LANES = 64
-#: Keeps all registers for the caller, who has vectors in them and rarely calls.
-_KEEPS_REGISTERS = "preserve_allcc"
-_LIKELY = (2000, 1)
 
 
 def masked_load(
@@ -48,7 +45,7 @@ def masked_load(
     name = f"tilewright.masked.load.{llvm.type_suffix(ty)}.{align}"
     function = b.module.globals.get(name)
     if function is None:
-        function = _inlined(b.module, name, ty, [PTR, on.type, ty])
+        function = uncommon.inlined(b.module, name, ty, [PTR, on.type, ty])
         _load(function, unit, align)
     return b.call(function, [pointer, on, otherwise])
 
@@ -66,7 +63,7 @@ def masked_store(b: Builder, data: Value, pointer: Value, on: Value) -> None:
     name = f"tilewright.masked.store.{llvm.type_suffix(data.type)}"
     function = b.module.globals.get(name)
     if function is None:
-        function = _inlined(b.module, name, _VOID, [data.type, PTR, on.type])
+        function = uncommon.inlined(b.module, name, _VOID, [data.type, PTR, on.type])
         _store(function, unit)
     b.call(function, [data, pointer, on])
 
@@ -92,14 +89,6 @@ def _is_plain(on: Value) -> bool:
     return isinstance(on, ir.Constant) or not 1 < llvm.lanes_of(on.type) <= _MOST_LANES
 
 
-def _inlined(module: ir.Module, name: str, result: Type, args: list[Type]) -> ir.Function:
-    function = ir.Function(module, ir.FunctionType(result, args), name)
-    function.linkage = "internal"
-    for attribute in ("alwaysinline", "nounwind"):
-        llvm.add_attribute(function, attribute)
-    return function
-
-
 def _asked(function: ir.Function, on: Value) -> tuple[Builder, Value, Value]:
     """A builder behind the question whether all lanes are on, for where not all are; the mask as a number, and the block
     for where they are."""
@@ -108,15 +97,9 @@ def _asked(function: ir.Function, on: Value) -> tuple[Builder, Value, Value]:
     ty = ir.IntType(llvm.lanes_of(on.type))
     bits = b.bitcast(on, ty)
     all_on = b.icmp_unsigned("==", bits, ir.Constant(ty, -1))
-    _branch(b, all_on, whole, rest)
+    uncommon.branch(b, all_on, whole, rest)
     b.position_at_end(rest)
     return b, bits, whole
-
-
-def _branch(b: Builder, condition: Value, likely: ir.Block, other: ir.Block) -> None:
-    branch = b.cbranch(condition, likely, other)
-    assert branch is not None
-    branch.set_weights(_LIKELY)
 
 
 def _load(function: ir.Function, unit: int, align: int) -> None:
@@ -135,7 +118,7 @@ def _load(function: ir.Function, unit: int, align: int) -> None:
     inside = b.and_(b.ptrtoint(pointer, I64), ir.Constant(I64, _PAGE - 1))
     on_one_page = b.icmp_unsigned("<=", inside, ir.Constant(I64, _PAGE - size))
     any_on = b.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0))
-    _branch(b, b.and_(any_on, on_one_page), near, apart)
+    uncommon.branch(b, b.and_(any_on, on_one_page), near, apart)
     b.position_at_end(near)
     done_with(b.select(on, b.load(pointer, typ=ty, align=align), other))
     b.position_at_end(apart)
@@ -184,15 +167,10 @@ def _copy_lanes(b: Builder, to: Value, source: Value, bits: Value, unit: int) ->
     name = f"tilewright.masked.copy.{unit}"
     function = module.globals.get(name)
     if function is None:
-        function = ir.Function(module, ir.FunctionType(_VOID, [PTR, PTR, I64]), name)
-        function.linkage = "internal"
-        if llvm.target_of(b).is_x86:
-            function.calling_convention = _KEEPS_REGISTERS
-        for attribute in ("noinline", "nounwind"):
-            llvm.add_attribute(function, attribute)
+        function = uncommon.apart(module, name, [PTR, PTR, I64], llvm.target_of(b))
         _copy_runs(function, unit)
     wide = bits if bits.type == I64 else b.zext(bits, I64)
-    b.call(function, [to, source, wide], cconv=function.calling_convention)
+    uncommon.call_apart(b, function, [to, source, wide])
 
 
 def _copy_runs(function: ir.Function, unit: int) -> None:

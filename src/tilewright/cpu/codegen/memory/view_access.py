@@ -14,11 +14,11 @@ from tilewright.cpu.codegen.analysis.store_groups import are_beside
 from tilewright.cpu.codegen.emitter.function import (
     ANY_EXTENT,
     FunctionEmitter,
-    unroll_of,
     vector_axis,
 )
 from tilewright.cpu.codegen.emitter.strides import Strides, by_stride
 from tilewright.cpu.codegen.emitter.table import lowers
+from tilewright.cpu.codegen.emitter.vector_lengths import unroll_of
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, element_of
 from tilewright.cpu.codegen.ir.types import Builder, Value

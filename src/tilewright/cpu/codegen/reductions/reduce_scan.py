@@ -26,10 +26,10 @@ from tilewright.cpu.codegen.elementwise.floats import canonical_nan
 from tilewright.cpu.codegen.elementwise.formats import narrow, widen
 from tilewright.cpu.codegen.emitter.function import (
     FunctionEmitter,
-    unroll_of,
     vector_axis,
 )
 from tilewright.cpu.codegen.emitter.table import lowers
+from tilewright.cpu.codegen.emitter.vector_lengths import unroll_of
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import ELEMENTS, I32, Element, bits_constant, element_of
 from tilewright.cpu.codegen.ir.types import Builder, Constant, Value

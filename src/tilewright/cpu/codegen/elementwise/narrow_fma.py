@@ -128,7 +128,7 @@ def _define_asked(function: ir.Function) -> None:
     mended = _half_fma(b, lhs, rhs, acc)
     b.branch(done)
     b.position_at_end(done)
-    result = b.phi(nearest.type)
+    result = b.phi(lhs.type)
     result.add_incoming(nearest, entry)
     result.add_incoming(mended, rare)
     b.ret(result)

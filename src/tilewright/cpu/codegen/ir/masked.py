@@ -24,6 +24,8 @@ _WORD = 8
 _FEWEST_BYTES = 4
 #: The lanes of a mask are counted in words.
 _MOST_LANES = 64
+#: So many lanes are stored by one branch for each, where not all are.
+_FEW_LANES = 4
 
 
 def masked_load(
@@ -68,13 +70,28 @@ def masked_store(b: Builder, data: Value, pointer: Value, on: Value) -> None:
     b.call(function, [data, pointer, on])
 
 
+def _store_where_on(
+    b: Builder, data: Value, pointer: Value, bits: Value, lane: int, unit: int
+) -> None:
+    on, off = (b.append_basic_block(name) for name in ("on", "off"))
+    bit = b.and_(bits, ir.Constant(bits.type, 1 << lane))
+    b.cbranch(b.icmp_unsigned("!=", bit, ir.Constant(bits.type, 0)), on, off)
+    b.position_at_end(on)
+    _store_lane(b, data, pointer, lane, unit)
+    b.branch(off)
+    b.position_at_end(off)
+
+
+def _store_lane(b: Builder, data: Value, pointer: Value, lane: int, unit: int) -> None:
+    where = b.gep(pointer, [ir.Constant(I64, lane * unit)], source_etype=I8)
+    b.store(b.extract_element(data, ir.Constant(I32, lane)), where, align=unit)
+
+
 def _store_lanes(b: Builder, data: Value, pointer: Value, on: list[ir.Constant], unit: int) -> None:
     """Store the lanes whose mask is known to be on one by one."""
     for lane, each in enumerate(on):
         if each.constant:
-            element = b.extract_element(data, ir.Constant(I32, lane))
-            where = b.gep(pointer, [ir.Constant(I64, lane * unit)], source_etype=I8)
-            b.store(element, where, align=unit)
+            _store_lane(b, data, pointer, lane, unit)
 
 
 def _is_native(target: CpuTarget, unit: int) -> bool:
@@ -141,12 +158,17 @@ def _load(function: ir.Function, unit: int, align: int) -> None:
 def _store(function: ir.Function, unit: int) -> None:
     data, pointer, on = function.args
     b, bits, whole = _asked(function, on)
-    some, done = (function.append_basic_block(n) for n in ("some", "done"))
-    b.cbranch(b.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0)), some, done)
-    b.position_at_end(some)
-    held = _on_stack(function, data.type, unit * llvm.lanes_of(data.type))
-    b.store(data, held, align=unit)
-    _copy_lanes(b, pointer, held, bits, unit)
+    lanes, done = llvm.lanes_of(data.type), function.append_basic_block("done")
+    if lanes <= _FEW_LANES:
+        for lane in range(lanes):
+            _store_where_on(b, data, pointer, bits, lane, unit)
+    else:
+        some = function.append_basic_block("some")
+        b.cbranch(b.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0)), some, done)
+        b.position_at_end(some)
+        held = _on_stack(function, data.type, unit * lanes)
+        b.store(data, held, align=unit)
+        _copy_lanes(b, pointer, held, bits, unit)
     b.branch(done)
     b.position_at_end(whole)
     b.store(data, pointer, align=unit)

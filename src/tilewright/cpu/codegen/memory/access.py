@@ -44,6 +44,7 @@ from tilewright.cpu.codegen.memory.views import (
     lane_strides,
     locate,
     padding_value,
+    reaches_only_rows,
     rows_as_one,
     safe_address,
 )
@@ -346,11 +347,15 @@ def store_lanes(
     coords: Coords,
     value: Value,
     chosen: Lane | None,
+    *,
+    in_order: bool = False,
 ) -> None:
     """Write elements of a tile to memory, those inside and chosen by the mask; whole vectors bypassing the
-    caches if the nest says so."""
+    caches if the nest says so. ``in_order``: rows are written one after the other, and nobody reads meanwhile what
+    they replace."""
     lanes = lanes_in(coords)
     mask = inside_mask(nest, place, coords) if nest.masked else None
+    over = reaches_only_rows(nest, place, coords) if in_order and mask is not None else None
     if chosen is not None:
         pair = [nest.widened(lane, lanes) for lane in (mask, chosen) if lane is not None]
         mask = pair[0] if len(pair) == 1 else nest.emit(pair, lambda b, x, y: b.and_(x, y))
@@ -375,8 +380,15 @@ def store_lanes(
     elif mask is None:
         _store_vector(b, data, where, element, lanes, non_temporal=nest.non_temporal)
     else:
-        where = safe_address(nest, place, coords, at).value
-        masked_store(b, data, where, on)
+        safe = safe_address(nest, place, coords, at).value
+        if over is None:
+            masked_store(b, data, safe, on)
+            return
+        with b.if_else(over.value, likely=True) as (whole, rest):
+            with whole:
+                b.store(data, where, align=element.buffer_bytes)
+            with rest:
+                masked_store(b, data, safe, on)
 
 
 def ask_for_next_target(nest: LoopNest, place: TilePosition, coords: Coords) -> None:

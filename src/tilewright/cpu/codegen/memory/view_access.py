@@ -29,7 +29,16 @@ from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.over_shapes import loops
 from tilewright.cpu.codegen.loops.row_ends import Into
 from tilewright.cpu.codegen.loops.strided_lanes import SMALL_STRIDES
-from tilewright.cpu.codegen.loops.tiles import Tile, guards, walk
+from tilewright.cpu.codegen.loops.tiles import (
+    Elementwise,
+    Mapped,
+    Range,
+    Strided,
+    Tile,
+    Uniform,
+    guards,
+    walk,
+)
 from tilewright.cpu.codegen.memory.access import (
     ViewLoad,
     ask_for_next_target,
@@ -44,10 +53,22 @@ from tilewright.cpu.codegen.memory.access import (
 from tilewright.cpu.codegen.memory.addresses import masked_off, optional, refuse_packed, where_on
 from tilewright.cpu.codegen.memory.ordered import ordered_load, ordered_store
 from tilewright.cpu.codegen.memory.packing import number_in, store_packed
-from tilewright.cpu.codegen.memory.views import TilePosition, inside_mask, rows_as_one
+from tilewright.cpu.codegen.memory.views import (
+    TilePosition,
+    has_short_rows,
+    inside_mask,
+    rows_as_one,
+)
 from tilewright.cpu.codegen.products.state import Destination
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops import memory as M
+
+#: Tiles whose elements are in registers or in buffers of their own.
+_NOT_FROM_MEMORY = (Elementwise, Mapped, Range, Strided, Uniform)
+#: What is told of stores of short rows.
+_OVER_ROWS = (
+    "rows that end in a vector are stored whole where the next ones go over what is too much"
+)
 
 
 @lowers("tiled_load")
@@ -123,15 +144,18 @@ def _store_at(
     """The nests of a store to a place in memory."""
     tiles = [value] if mask is None else [value, mask]
     bypasses = non_temporal_where(f, op, place)
+    in_order = _stores_over_rows(f, place, value, mask)
+    if in_order:
+        f.unit.remarks.add("loop", _OVER_ROWS, op)
 
     def body(nest: LoopNest, coords: Coords) -> None:
         found = nest.vector(value, coords)
         chosen = None if mask is None else nest.eval(mask, coords)
-        store_lanes(nest, place, coords, found, chosen)
+        store_lanes(nest, place, coords, found, chosen, in_order=in_order)
 
     def across(nest: LoopNest, coords: Coords, data: Value) -> None:
         ask_for_next_target(nest, place, coords)
-        store_lanes(nest, place, coords, data, None)
+        store_lanes(nest, place, coords, data, None, in_order=in_order)
 
     axis = vector_axis(place.dims) if place.contiguous is None else place.contiguous
     guard = [] if place.inside is None else [place.inside]
@@ -140,6 +164,19 @@ def _store_at(
         loose = [place.loose] if strided and place.loose is not None else []
         into = Into(non_temporal, place.limits, loose, strided, [place.ends])
         f.nest(place.dims, tiles, body, axis=axis, guard=guard, into=into)
+
+
+def _stores_over_rows(
+    f: FunctionEmitter, place: TilePosition, value: Tile, mask: Tile | None
+) -> bool:
+    """Whether rows that end in a vector may be stored with what is behind their end, where later ones go over it: nobody reads
+    that from memory meanwhile, and masks cost something."""
+    return (
+        mask is None
+        and has_short_rows(place, f.lanes([value], place.dims[-1]) if place.dims else 0)
+        and not f.unit.target.has("avx512f")
+        and all(isinstance(tile, _NOT_FROM_MEMORY) for tile in walk(value))
+    )
 
 
 def _store_group(f: FunctionEmitter, group: list[M.TiledStoreOp]) -> None:

@@ -13,7 +13,7 @@ from tilewright.analysis.tileaa.geometry import HeldMemref, HeldView
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I32, I64, Element, bits_constant
 from tilewright.cpu.codegen.ir.types import Builder, Value
-from tilewright.cpu.codegen.loops.indices import Coords, Lane, fixed
+from tilewright.cpu.codegen.loops.indices import Coords, Lane, fixed, lanes_in
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import Loose
 from tilewright.numerics.floats import padding_bits
@@ -296,6 +296,49 @@ def inside_mask(nest: LoopNest, place: TilePosition, coords: Coords) -> Lane | N
         else:
             total = nest.emit([total, found], lambda b, x, y: b.and_(x, y))
     return total
+
+
+def has_short_rows(place: TilePosition, lanes: int) -> bool:
+    """Whether rows are vectors of so many lanes that can end in the tile."""
+    last = len(place.dims) - 1
+    return (
+        last > 0
+        and place.limits[last] is not None
+        and place.strides[last] == 1
+        and place.dims[last] == lanes
+        and not place.element.is_packed
+    )
+
+
+def reaches_only_rows(nest: LoopNest, place: TilePosition, coords: Coords) -> Lane | None:
+    """Whether a vector, with what it has behind the end of its row, lies in that row and later ones of the tile, which follow one
+    another in memory without a gap: where these are written afterwards, it can be stored without a mask.
+
+    None for what is not a row of a place with short rows (:func:`has_short_rows`).
+    """
+    last, lanes = len(place.dims) - 1, lanes_in(coords)
+    if not has_short_rows(place, lanes) or any(index.offsets for index in coords[:last]):
+        return None
+    height, (limit, width) = ir.Constant(I64, place.dims[last - 1]), place.limits[last - 1 :]
+    assert width is not None
+    end, apart = Lane(width), as_value(place.strides[last - 1])
+
+    def most(b: Builder, width: Value) -> Value:
+        rows = height if limit is None else llvm.intrinsic(b, "smin", [limit, height])
+        return b.sub(b.mul(rows, width), ir.Constant(I64, lanes))
+
+    def reaches(b: Builder, row: Value, width: Value, most: Value) -> Value:
+        dense = b.icmp_signed("==", width, apart)
+        return b.and_(dense, b.icmp_signed("<=", b.mul(row, width), most))
+
+    row = nest.position(coords[last - 1])
+    found, inside = (
+        nest.emit([row, end, nest.emit([end], most)], reaches),
+        row_inside(nest, place, coords),
+    )
+    if inside is None:
+        return found
+    return nest.emit([found, inside], lambda b, x, y: b.and_(x, y))
 
 
 def safe_address(nest: LoopNest, place: TilePosition, coords: Coords, where: Lane) -> Lane:

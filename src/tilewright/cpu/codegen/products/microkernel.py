@@ -37,6 +37,8 @@ _CACHE_LINE = 64
 _ROWS_AHEAD = 64
 #: Products of at most so many rows go along rows of a right operand that is read where it lies, so many of them at once.
 FEWEST_ROWS = 2
+#: Or so many, of a right operand of so many bytes, which half of the first cache does not hold.
+_FEW_ROWS, _FAR_BYTES = 16, 16 << 10
 _ROWS_AT_ONCE = 8
 #: Rounds of the loop over k, there, if more rows than this are to be addressed: with more of them LLVM loads
 #: elements long before their turn, to have addresses out of its registers, and puts them on the stack.
@@ -451,11 +453,14 @@ class _Kernel:
 
 def _goes_along_rows(accumulation: AccumulationKernel, shape: Shape) -> bool:
     """Whether few rows are multiplied by long ones of a right operand that is read where it lies: where all of them fit into
-    registers, or blocks of some of them are narrow, so that each would read a line of a row, and another row next."""
-    narrow = shape.rows < shape.m and shape.columns * accumulation.panel.buffer_bytes <= _CACHE_LINE
-    few = (shape.m <= FEWEST_ROWS or narrow) and shape.n >= 2 * shape.columns
+    registers, or blocks of some of them are narrow, so that each would read a line of a row, and another row next: that costs
+    where the right operand is not in the first cache."""
+    unit = accumulation.panel.buffer_bytes
+    narrow = shape.rows < shape.m <= _FEW_ROWS and shape.columns * unit <= _CACHE_LINE
+    far = shape.n * shape.k * unit >= _FAR_BYTES
     return (
-        few
+        (shape.m <= FEWEST_ROWS or (narrow and far))
+        and shape.n >= 2 * shape.columns
         and shape.k % _ROWS_AT_ONCE == 0
         and accumulation.group == 1
         and not accumulation.row_factor

@@ -89,3 +89,29 @@ def test_no_lane_is_looked_at_by_itself(element: str) -> None:
     assert "llvm.masked.store" not in str(found)
     code = emit_assembly(found, target)
     assert "pinsr" not in code and "pextr" not in code
+
+
+@pytest.mark.skipif(not cpu_target().is_x86, reason="there are no levels")
+@pytest.mark.parametrize("through", ["pointers", "view"])
+@pytest.mark.parametrize("element", ["f32", "i32", "f64", "i64"])
+def test_choices_in_place_are_stored_whole(element: str, through: str) -> None:
+    """LLVM would store them under a mask, lane by lane on some processors."""
+    module, count = ModuleBuilder(), 256
+    with module.entry("k", {"x": ptr(element), "n": "i32"}) as k:
+        i, _, _ = k.get_tile_block_id()
+        zero = k.zeros((count,), element)
+        if through == "view":
+            whole = k.make_tensor_view(k.args.x, [k.args.n], [1])
+            tiles = k.partition(whole, tile=(count,))
+            x, _ = k.load_view_tko(tiles, [i])
+            k.store_view_tko(k.select(x < zero, zero, x), tiles, [i])
+        else:
+            places = k.broadcast_to(k.args.x.reshape(1), (count,)) + (i * count + k.arange(count))
+            x, _ = k.load_ptr_tko(places)
+            k.store_ptr_tko(places, k.select(x < zero, zero, x))
+    options = CompileOptions(cpu="x86-64-v3")
+    compiled = compile_kernel(lower_to_tileaa(module.build()).module, options=options)
+    made = parse_ir(compiled.llvm_ir, compiled.target)
+    optimize(made, compiled.target)
+    lines = emit_assembly(made, compiled.target).splitlines()
+    assert not [line for line in lines if "maskmov" in line and line.endswith(")")]

@@ -55,6 +55,9 @@ def masked_load(
 def masked_store(b: Builder, data: Value, pointer: Value, on: Value) -> None:
     """Store the lanes of a vector of elements, aligned to their size, where the mask is on."""
     unit, target = llvm.scalar_bytes(llvm.scalar_of(data.type)), llvm.target_of(b)
+    if llvm.is_all_on(on):
+        store_whole(b, data, pointer, unit)
+        return
     lanes = on.constant if isinstance(on, ir.Constant) else None
     if isinstance(lanes, list) and unit >= _FEWEST_BYTES and not target.has("avx512f"):
         _store_lanes(b, data, pointer, lanes, unit)
@@ -68,6 +71,21 @@ def masked_store(b: Builder, data: Value, pointer: Value, on: Value) -> None:
         function = uncommon.inlined(b.module, name, _VOID, [data.type, PTR, on.type])
         _store(function, unit)
     b.call(function, [data, pointer, on])
+
+
+def store_whole(b: Builder, data: Value, pointer: Value, align: int) -> None:
+    """Store a vector or a number, at a multiple of ``align`` bytes.
+
+    A choice between something and what is there already stays one where there is AVX: LLVM would store the former under a mask,
+    in a loop over lanes on some processors.
+    """
+    target, lanes = llvm.target_of(b), llvm.lanes_of(data.type)
+    chosen = isinstance(data, ir.instructions.SelectInstr) and lanes > 1
+    unit = llvm.scalar_bytes(llvm.scalar_of(data.type)) if chosen else 0
+    if unit >= _FEWEST_BYTES and target.has("avx") and not target.has("avx512f"):
+        floats = ir.VectorType(ir.FloatType() if unit == _FEWEST_BYTES else ir.DoubleType(), lanes)
+        data = llvm.intrinsic(b, "arithmetic.fence", [b.bitcast(data, floats)])
+    b.store(data, pointer, align=align)
 
 
 def _store_where_on(

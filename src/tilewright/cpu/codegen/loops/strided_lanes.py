@@ -12,7 +12,7 @@ from llvmlite import ir
 
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I64
-from tilewright.cpu.codegen.ir.masked import masked_load, masked_store
+from tilewright.cpu.codegen.ir.masked import masked_load, masked_store, store_whole
 from tilewright.cpu.codegen.ir.types import Builder, Type, Value
 from tilewright.cpu.codegen.loops.windows import moved
 
@@ -154,7 +154,7 @@ def store_near(
         data = moved(b, [lane or (found[0], place) for place, lane in enumerate(taken)])
         where = _at(b, pointer, start, ty.element)
         if None not in taken and on is None:
-            b.store(data, where, align=size)
+            store_whole(b, data, where, size)
             continue
         if on is None:
             chosen = ir.Constant(

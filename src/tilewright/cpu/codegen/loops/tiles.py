@@ -16,6 +16,7 @@ from llvmlite import ir
 
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I8, I64, PTR, Element
+from tilewright.cpu.codegen.ir.masked import store_whole
 from tilewright.cpu.codegen.ir.types import Builder, Type, Value
 from tilewright.cpu.codegen.loops.indices import (
     Coords,
@@ -500,7 +501,7 @@ def store_at(nest: LoopNest, pointer: Value, element: Element, index: Index, val
     offsets = index.offsets
     data = to_buffer(b, value, element)
     if offsets is None or (is_run(offsets) and not offsets[0]):
-        b.store(data, where.value, align=element.buffer_bytes)
+        store_whole(b, data, where.value, element.buffer_bytes)
         return
     for lane, offset in enumerate(offsets):
         place = b.gep(where.value, [ir.Constant(I64, offset)], source_etype=element.buffer)

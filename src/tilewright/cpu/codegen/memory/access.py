@@ -16,7 +16,7 @@ from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.emitter.table import refuse
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I8, I32, I64, PTR, Element
-from tilewright.cpu.codegen.ir.masked import masked_load, masked_store
+from tilewright.cpu.codegen.ir.masked import masked_load, masked_store, store_whole
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Lane, lanes_in
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
@@ -386,7 +386,7 @@ def store_lanes(
             return
         with b.if_else(over.value, likely=True) as (whole, rest):
             with whole:
-                b.store(data, where, align=element.buffer_bytes)
+                store_whole(b, data, where, element.buffer_bytes)
             with rest:
                 masked_store(b, data, safe, on)
 
@@ -427,7 +427,7 @@ def _store_vector(
     if non_temporal and lanes * align % STREAM_ALIGNMENT == 0:
         llvm.store_non_temporal(b, data, where, STREAM_ALIGNMENT)
     else:
-        b.store(data, where, align=align)
+        store_whole(b, data, where, align)
 
 
 def non_temporal_where(f: FunctionEmitter, op: M.TiledStoreOp, place: TilePosition) -> Value | None:

@@ -12,7 +12,7 @@ from tilewright.cpu.codegen.emitter.function import FunctionEmitter, vector_axis
 from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I32, I64, PTR, Element, element_of
-from tilewright.cpu.codegen.ir.masked import masked_load, masked_store
+from tilewright.cpu.codegen.ir.masked import masked_load, masked_store, store_whole
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, lanes_in
 from tilewright.cpu.codegen.loops.lane_strides import (
@@ -613,7 +613,7 @@ def _stored_together(
 def _run_store(b: Builder, address: Value, data: Value, on: Value, element: Element) -> None:
     pointer, held = b.inttoptr(address, PTR), to_buffer(b, data, element)
     if llvm.is_all_on(on):
-        b.store(held, pointer, align=element.buffer_bytes)
+        store_whole(b, held, pointer, element.buffer_bytes)
         return
     masked_store(b, held, pointer, on)
 

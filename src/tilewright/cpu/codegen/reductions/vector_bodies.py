@@ -24,8 +24,9 @@ from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Lane, lanes_in
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import Tile
+from tilewright.cpu.codegen.reductions.relations import Relation
 from tilewright.cpu.codegen.reductions.scalar_bodies import generate_each
-from tilewright.dialects.arith import ArithOp, CmpiOp, ConstantOp
+from tilewright.dialects.arith import ArithOp, CmpfOp, CmpiOp, ConstantOp
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.functions import YieldOp
 from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
@@ -53,8 +54,12 @@ class ElementBody:
         """What the body yields for these arguments; ``in_order``: the elements come later than what they
         are combined with, or are the same elements."""
         values: dict[SSAValue, Value] = dict(zip(self.block.args, arguments, strict=True))
+        self._relations: dict[SSAValue, Relation | bool] = {}
         if in_order:
             values.update(self._known)
+            self._relations.update(
+                (value, bool(found.constant)) for value, found in self._known.items()
+            )
         lanes = max((llvm.lanes_of(a.type) for a in arguments), default=0)
         return self._run(b, self.block, values, lanes)
 
@@ -91,6 +96,13 @@ class ElementBody:
         if isinstance(op, AssumeOp):
             values[result] = self._value(b, op.operands[0], values, lanes)
             return
+        if (relation := Relation.of(op, self._relations.get)) is not None:
+            self._relations[result] = relation
+            if isinstance(relation, Relation) and not isinstance(op, CmpfOp):
+                asked = relation.emit(b, lambda value: self._value(b, value, values, lanes))
+                if asked is not None:
+                    values[result] = asked
+                    return
         is_plain = isinstance(op, ArithOp)
         emit = emitter_of(op, self.canonical, self._f.quiet) if is_plain else alias_emitter(op)
         values[result] = emit(b, *(self._value(b, v, values, lanes) for v in op.operands))

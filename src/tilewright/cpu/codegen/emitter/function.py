@@ -53,7 +53,9 @@ from tilewright.cpu.codegen.loops.row_ends import (
     Limits,
     RowEnd,
     row_end,
+    row_padding,
     row_part,
+    same_from,
 )
 from tilewright.cpu.codegen.loops.row_spans import RowPart
 from tilewright.cpu.codegen.loops.single_rows import REMARK as ROWS_REMARK
@@ -282,7 +284,8 @@ class FunctionEmitter:
                 self.flush()
             target = self.buffer(tile.element, tile.dims, self.plan.last_use(value))
             rows = {id(row): row for each in walk(tile) if (row := each.next_row) is not None}
-            target = replace(target, next_rows=tuple(rows.values()))
+            same = self._padding_of(tile)
+            target = replace(target, next_rows=tuple(rows.values()), same_from=same)
             if not self.pending:
                 self.pending_since, self._nest_of_pending = self.now, nest
             self.pending.append((target, tile))
@@ -291,6 +294,23 @@ class FunctionEmitter:
                 self.unit.origins.note(self.pending[-1][1], self._at)
             tile = target
         self.values[value] = tile
+
+    def _padding_of(self, tile: Tile) -> Value | None:
+        """From which place of its rows on all elements of a tile are the same, where that is padding."""
+        ends = (
+            t.limits is not None or (isinstance(t, Strided) and t.same_from) for t in walk(tile)
+        )
+        if self.rarely or self.plan.end >= _LONG_CODE or not tile.dims or not any(ends):
+            return None
+        return same_from(self.builder, [tile], tile.dims, len(tile.dims) - 1)
+
+    def row_padding(
+        self, tiles: Sequence[Tile], dims: Sequence[int], axis: int, width: int, rounds: int
+    ) -> RowEnd | None:
+        """Where padding begins in rows of buffers, so many vectors in an iteration; None where there is no version for that."""
+        if self.rarely or self.plan.end >= _LONG_CODE:
+            return None
+        return row_padding(self.builder, tiles, dims, axis, width, rounds)
 
     def _goes_along(self, tile: Tile, nest: object) -> bool:
         """Whether a tile can be written to its buffer in the nest that fills those that wait."""

@@ -35,6 +35,7 @@ from tilewright.cpu.codegen.loops.tiles import (
     Uniform,
     Written,
     guards,
+    walk,
 )
 from tilewright.cpu.codegen.loops.value_ranges import Unknown
 
@@ -49,6 +50,8 @@ REMARK = (
 PART_REMARK = (
     "vectors of a row that reach no end and no limit go without checks, the rest with them"
 )
+#: What is told of reductions of padded rows in buffers.
+PADDING_REMARK = "reductions end in the padding of rows where more of it changes nothing"
 #: Rows of fewer vectors are not worth more code, of the first kind and of the second.
 _FEWEST_VECTORS, _FEWEST_PARTS = 4, 2
 _ANY = 1 << 62
@@ -230,10 +233,28 @@ def row_end(
     only = llvm.all_of(b, [b.icmp_unsigned(">", least, size), *found.conditions])
     assert only is not None
     last = b.sub(least, ir.Constant(I64, 1))
-    return RowEnd(only, b.sub(last, b.urem(last, size)), step, _same_from(b, tiles, dims, axis))
+    return RowEnd(only, b.sub(last, b.urem(last, size)), step, same_from(b, tiles, dims, axis))
 
 
-def _same_from(b: Builder, tiles: Sequence[Tile], dims: Sequence[int], axis: int) -> Value | None:
+def row_padding(
+    b: Builder, tiles: Sequence[Tile], dims: Sequence[int], axis: int, width: int, rounds: int
+) -> RowEnd | None:
+    """Where the padding of rows begins that buffers hold, which need no checks; None where that is not known, or not worth asking.
+    Vectors have ``width`` elements, ``rounds`` of them are an iteration."""
+    vectors = dims[axis] // width if dims else 0
+    padded = any(isinstance(tile, Strided) and tile.same_from is not None for tile in walk(*tiles))
+    if width == 1 or vectors < _FEWEST_VECTORS or not padded:
+        return None
+    step = width * min(rounds, vectors // 2)
+    same = same_from(b, tiles, dims, axis)
+    if same is None:
+        return None
+    most, size = ir.Constant(I64, dims[axis] - step), ir.Constant(I64, step)
+    only = b.and_(b.icmp_unsigned(">=", same, size), b.icmp_unsigned("<=", same, most))
+    return RowEnd(only, b.sub(same, b.urem(same, size)), step, same)
+
+
+def same_from(b: Builder, tiles: Sequence[Tile], dims: Sequence[int], axis: int) -> Value | None:
     """From which place of a row on all elements of each tile are the same; None where that is not known."""
     row = Index(Lane(ir.Constant(I64, 0)), (0, 1))
     limits: list[Value] = []
@@ -258,7 +279,11 @@ def _same_from(b: Builder, tiles: Sequence[Tile], dims: Sequence[int], axis: int
             if len(ends) != 1 or ends[0] is None or sum(i.offsets is not None for i in coords) > 1:
                 return None
             limits.append(ends[0])
-        elif not isinstance(tile, Elementwise | Uniform):
+        elif isinstance(tile, Strided) and tile.same_from is not None:
+            if coords[-1] is not row or any(index.offsets for index in coords[:-1]):
+                return None
+            limits.append(tile.same_from)
+        elif not isinstance(tile, Elementwise | Uniform | Written):
             return None
         kept += sources
         pending += sources

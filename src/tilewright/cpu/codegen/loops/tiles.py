@@ -366,6 +366,8 @@ class Strided(Tile):
     slot: int | None = None
     next_rows: tuple[NextRow, ...] = field(default=(), kw_only=True)
     """What the next tile block fills this buffer from."""
+    same_from: Value | None = field(default=None, kw_only=True)
+    """From which place of a row on all of its elements are the same, as padding is; a row lies along the last axis."""
 
     @property
     def is_on_stack(self) -> bool:

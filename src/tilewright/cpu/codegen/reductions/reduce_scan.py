@@ -31,13 +31,34 @@ from tilewright.cpu.codegen.emitter.function import (
 from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.emitter.vector_lengths import unroll_of
 from tilewright.cpu.codegen.ir import llvm
-from tilewright.cpu.codegen.ir.elements import ELEMENTS, I32, Element, bits_constant, element_of
+from tilewright.cpu.codegen.ir.elements import (
+    ELEMENTS,
+    I32,
+    I64,
+    Element,
+    bits_constant,
+    element_of,
+)
 from tilewright.cpu.codegen.ir.types import Builder, Constant, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, fixed
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.over_shapes import loops
-from tilewright.cpu.codegen.loops.row_ends import Into, RowEnd, end_of_part, rest_of_row
-from tilewright.cpu.codegen.loops.tiles import Elementwise, Strided, Tile, guards, store_at
+from tilewright.cpu.codegen.loops.row_ends import (
+    PADDING_REMARK,
+    Into,
+    RowEnd,
+    end_of_part,
+    rest_of_row,
+)
+from tilewright.cpu.codegen.loops.tiles import (
+    Elementwise,
+    Strided,
+    Tile,
+    Written,
+    guards,
+    store_at,
+    walk,
+)
 from tilewright.cpu.codegen.reductions.scalar_bodies import combine_each
 from tilewright.cpu.codegen.reductions.vector_bodies import ElementBody
 from tilewright.dialects import facts
@@ -235,10 +256,21 @@ def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
         make = _row_by_row
 
     def one(masked: bool) -> list[Value]:
-        if not masked or make is not _along_rows or combination.neutral is None:
+        if make is not _along_rows or combination.neutral is None:
             return make(f, combination, rest, targets, masked)
         dims, axis = combination.dims, combination.axis
         lanes = f.lanes(combination.tiles, dims[axis])
+        if not masked:
+            padding = f.row_padding(combination.tiles, dims, axis, lanes, _ACCUMULATORS)
+            if padding is None:
+                return _along_rows(f, combination, rest, targets, masked)
+            f.unit.remarks.add("loop", PADDING_REMARK, op)
+
+            def padded(full: bool) -> list[Value]:
+                end = None if full else padding
+                return _along_rows(f, combination, rest, targets, False, end)
+
+            return f.versions([padding.only], padded)
         end = f.row_end(combination.tiles, dims, axis, lanes, _ACCUMULATORS)
         if end is None and (
             part := f.row_part(combination.tiles, (dims, axis, lanes), Into(None, ()), ())
@@ -520,8 +552,33 @@ def _rest_of_row(
         until = llvm.all_of(
             b, [behind, *(_same_bits(b, *pair) for pair in zip(state, after, strict=True))]
         )
+    written = {id(t): t for t in walk(*combination.tiles) if isinstance(t, Written)}
+    index = Index(base.base, tuple(range(lanes)), base.align)
+    at = _with_axis(coords, combination.axis, index)
+    last = [(tile.target, nest.vector(tile, at)) for tile in written.values()]
+    following = nest.emit([nest.position(base)], lambda b, p: b.add(p, ir.Constant(I64, lanes)))
     nest.close(list(zip(state, after, strict=True)), until)
+    if until is not None and last:
+        _fill_row(nest, combination, coords, following.value, last)
     return after
+
+
+def _fill_row(
+    nest: LoopNest,
+    combination: Combination,
+    coords: list[Index],
+    start: Value,
+    last: Sequence[tuple[Strided, Value]],
+) -> None:
+    """Write vectors to the rest of the rows of buffers, of which all elements are the same."""
+    lanes, extent = llvm.lanes_of(last[0][1].type), combination.dims[combination.axis]
+    left = nest.inner.sub(ir.Constant(I64, extent), start)
+    with nest.where(nest.inner.icmp_signed(">", left, ir.Constant(I64, 0))):
+        base = nest.plus(nest.loop(extent, lanes, limit=left), Lane(start), lanes)
+        at = _with_axis(coords, combination.axis, Index(base.base, tuple(range(lanes)), base.align))
+        for target, value in last:
+            store_at(nest, target.pointer, target.element, target.offset(nest, at), value)
+        nest.close()
 
 
 def _same_bits(b: Builder, one: Value, other: Value) -> Value:

@@ -157,7 +157,7 @@ def make_plan(
         ):
             plan.groups |= dict.fromkeys(group, group)
     memory = effects.Memory(ops, plan, distinct_arguments)
-    addresses = formulas.of_addresses(ops)
+    addresses = formulas.of_addresses(ops, costs)
     repeated: dict[SSAValue, int] = {}
     for op in reversed(ops):
         for result in op.results:

@@ -104,7 +104,7 @@ from tilewright.passes.tileas.remarks import Remarks
 _WRITTEN_OUT = 16
 #: How many tiles an iteration computes at most where that many vectors of all that it reads are more than that, but where tiles
 #: are joined: places only say where to read then, or what to compare with, and the compiler would take seconds.
-_MOST_WRITTEN_OUT = 256
+_MOST_WRITTEN_OUT = 2048
 #: A row that is longer than any vector.
 ANY_EXTENT = 1 << 24
 #: Of how many rows that a nest reads those of the next tile block are asked for: more streams the processor

@@ -32,6 +32,10 @@ from tilewright.cutile import on
 #: Modules of rows, and what they are about.
 ROOMS = {
     "unseen_atomics": "Atomic updates in the default order",
+    "unseen_daily": "Gradients, vocabularies, quantising, optimizers, written last",
+    "unseen_daily_fields": "Images and lattices, written last",
+    "unseen_daily_models": "Attention, caches, quantised weights, written last",
+    "unseen_daily_numbers": "Scans, recurrences, bits, codes, graphs, written last",
     "unseen_edges": "Tiles that are not whole, short numbers, masks by minus infinity",
     "unseen_elements": "One pass of arithmetic",
     "unseen_flat": "Flat indices of images, products that do not fill their tiles",

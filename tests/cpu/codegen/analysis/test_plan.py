@@ -303,3 +303,45 @@ def test_indices_of_accesses_stay_formulas(index: str):
     """However long the formula is, it is not kept for the loop, and its slope is seen."""
     compiled = compile_kernel(parse(_kernel(_LOOP.format(index=index))))  # pyright: ignore[reportArgumentType]
     assert {remark.kind for remark in compiled.remarks} <= {"loop", "reduction"}
+
+
+_SHARED_INDEX = (
+    """
+    %r = nv_tileaa.make_range {start = 0, end = 64} : tile<64xi32>
+    %id = nv_tileaa.get_program_id {axis = 0 : i32} : i32
+    %firsts = nv_tileaa.splat %id : i32 -> tile<64xi32>
+    %at = arith.addi %firsts, %r : tile<64xi32>
+    %two = arith.constant dense<2> : tile<64xi32>
+    %halves = arith.divsi %at, %two : tile<64xi32>
+    %ps = nv_tileaa.splat %x : !nv_tileaa.ptr<f32, 1> -> tile<64x!nv_tileaa.ptr<f32, 1>>
+    %from = nv_tileaa.addptr %ps, %halves : tile<64x!nv_tileaa.ptr<f32, 1>>, tile<64xi32> -> tile<64x!nv_tileaa.ptr<f32, 1>>
+    %f = nv_tileaa.load %from : tile<64x!nv_tileaa.ptr<f32, 1>> -> tile<64xf32>
+    %qs = nv_tileaa.splat %y : !nv_tileaa.ptr<f32, 1> -> tile<64x!nv_tileaa.ptr<f32, 1>>
+    %to = nv_tileaa.addptr %qs, %at : tile<64x!nv_tileaa.ptr<f32, 1>>, tile<64xi32> -> tile<64x!nv_tileaa.ptr<f32, 1>>
+"""
+    + "nv_tileaa.store %to, %f : tile<64x!nv_tileaa.ptr<f32, 1>>, tile<64xf32> -> ()\n" * 12
+)
+
+
+def test_a_cheap_index_stays_a_formula_where_others_read_it():
+    """A quotient reads it, too, which is no formula; stores would scatter what they read from a buffer."""
+    assert _plan(_SHARED_INDEX)["arith.addi"] == _LAZY
+
+
+def test_an_index_whose_elements_are_turned_is_kept():
+    """A turned tile reads them at distances."""
+    square = (
+        _SHARED_INDEX.replace(
+            "%r = nv_tileaa.make_range {start = 0, end = 64} : tile<64xi32>", _SQUARE
+        )
+        .replace("%halves = arith.divsi %at, %two", _TURNED)
+        .replace("tile<64x", "tile<8x8x")
+        .replace("tile<64 x", "tile<64x")
+    )
+    assert _plan(square)["arith.addi"] == "buffer"
+
+
+_SQUARE = """%flat = nv_tileaa.make_range {start = 0, end = 64} : tile<64 xi32>
+    %r = nv_tileaa.view %flat : tile<64 xi32> -> tile<8x8xi32>"""
+_TURNED = """%turned = nv_tileaa.permute %at {permutation = array<i64: 1, 0>} : tile<8x8xi32> -> tile<8x8xi32>
+    %halves = arith.divsi %turned, %two"""

@@ -159,3 +159,29 @@ def test_sorting_networks(element: str, n: int, descending: bool, cpu: str):
     )
     expected = np.sort(x, 1)
     assert (out == (expected[:, ::-1] if descending else expected)).all()
+
+
+def _taps(count: int, size: int) -> Any:
+    """Each of ``size`` numbers plus those that stand up to ``count`` places behind it, by pointers."""
+    module = ModuleBuilder()
+    with module.entry("taps", {"x": ptr("f32"), "out": ptr("f32")}) as k:
+        places, total = k.iota(shape=(size,), to="i32"), None
+        one = k.reshape(k.args.x, shape=(1,))
+        for tap in range(count):
+            there = k.offset(k.broadcast(one, shape=(size,)), places + tap * 3)
+            held, _ = k.load_ptr_tko(there, (places * (tap + 2)) < 7 * size, 0.0)
+            total = held if total is None else total * held
+        to = k.broadcast(k.reshape(k.args.out, shape=(1,)), shape=(size,))
+        k.store_ptr_tko(k.offset(to, places), total)
+    return module.build()
+
+
+def test_long_bodies_are_not_written_out():
+    """Places tell where they read; 16 vectors of them would take the compiler seconds and gain nothing."""
+
+    def lines(size: int) -> int:
+        kernel = lower_to_tileaa(_taps(24, size)).module
+        options = CompileOptions(cpu="x86-64-v3")
+        return len(compile_kernel(kernel, None, options).llvm_ir.splitlines())
+
+    assert lines(512) < 1.2 * lines(32)

@@ -3,11 +3,12 @@
 Where they only say which elements an access goes to, they remain functions of the position: their lane stride shows that
 neighbours are contiguous, which a buffer would hide (``loops.lane_strides``, ``loops.value_ranges``). So are numbers that
 are repeated along rows, whatever they are, quotients by a constant that are, and those that seldom change along a row.
+What takes no more than a few operations remains so too where others read it beside such accesses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xdsl.ir import Operation, SSAValue
 
@@ -20,6 +21,8 @@ from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
 from tilewright.dialects.nv_tileaa.ops.pointers import AddPtrOp
 
 _MEANINGS = frozenset({"addi", "subi", "muli", "shli", "exti", "cmpi", "andi", "maxi", "mini"})
+#: What an element costs that may be computed again wherever it is read, in units of one simple operation.
+_CHEAP = 8
 #: Element types of numbers of which a comparison chooses one.
 _CHOSEN = frozenset({"i16", "i32", "i64"})
 _MOVES = (
@@ -33,9 +36,10 @@ _MOVES = (
 )
 
 
-def of_addresses(ops: Sequence[Operation]) -> set[SSAValue]:
+def of_addresses(ops: Sequence[Operation], costs: Mapping[SSAValue, int]) -> set[SSAValue]:
     """The tiles of a function, given its operations in program order, that formulas give and that
-    nothing reads but accesses, as their addresses or masks."""
+    accesses read, as their addresses or masks; nothing else does, or they cost little. ``costs``: what an
+    element of a tile costs."""
     formulas: set[SSAValue] = set()
     for op in ops:
         if _is_formula(op, formulas):
@@ -43,13 +47,26 @@ def of_addresses(ops: Sequence[Operation]) -> set[SSAValue]:
     found: set[SSAValue] = set()
     for op in reversed(ops):
         for value in op.results:
-            if value in formulas and all(
-                _addresses(use.operation, value)
-                or (use.operation.results and all(r in found for r in use.operation.results))
-                for use in value.uses
-            ):
+            if value not in formulas:
+                continue
+            said = [_goes_to_addresses(use.operation, value, found) for use in value.uses]
+            if all(said) or (any(said) and _is_cheap_anywhere(value, costs)):
                 found.add(value)
     return found
+
+
+def _is_cheap_anywhere(value: SSAValue, costs: Mapping[SSAValue, int]) -> bool:
+    """Whether whatever reads a value may as well compute it."""
+    return costs.get(value, _CHEAP) < _CHEAP and not any(
+        cost_model.needs_buffer(use.operation) for use in value.uses
+    )
+
+
+def _goes_to_addresses(user: Operation, value: SSAValue, found: set[SSAValue]) -> bool:
+    """Whether an operation that reads a value accesses memory there, or computes what only says where."""
+    if _addresses(user, value):
+        return True
+    return bool(user.results) and all(result in found for result in user.results)
 
 
 def _is_formula(op: Operation, formulas: set[SSAValue]) -> bool:

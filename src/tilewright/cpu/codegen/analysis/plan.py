@@ -52,6 +52,8 @@ class Plan:
     """Why each of them is memoized."""
     in_place: dict[SSAValue, SSAValue] = field(default_factory=dict)
     """Values that are computed in the buffer of a loop-carried tile: value to block argument."""
+    handed_back: dict[SSAValue, SSAValue] = field(default_factory=dict)
+    """Results of ``scf.while`` that share the buffer of what its next round begins with: result to argument of its first block."""
     non_temporal: set[Operation] = field(default_factory=set)
     """Stores of which nothing is read again, so that they need no place in caches."""
     groups: dict[Operation, list[TiledStoreOp]] = field(default_factory=dict)
@@ -157,7 +159,7 @@ def make_plan(
         ):
             plan.groups |= dict.fromkeys(group, group)
     memory = effects.Memory(ops, plan, distinct_arguments)
-    addresses = formulas.of_addresses(ops)
+    addresses = formulas.of_addresses(ops, costs)
     repeated: dict[SSAValue, int] = {}
     for op in reversed(ops):
         for result in op.results:
@@ -184,6 +186,8 @@ def make_plan(
     for op in ops:
         if op.name == "scf.for":
             _share_carried_buffers(op, plan)
+        elif op.name == "scf.while":
+            _share_handed_buffers(op, plan)
     return plan
 
 
@@ -355,7 +359,7 @@ def _loops_between(op: Operation, reader: Operation) -> int:
 def _share_carried_buffers(loop: Operation, plan: Plan) -> None:
     """Let what a loop hands on be computed in the buffer of what it was handed.
 
-    That holds for results of operations that fill a buffer of their own, and of loops that begin with
+    That holds for results of operations that fill a buffer of their own, of branches, and of loops that begin with
     what was handed, if nothing reads the old value after them.
     """
     block = loop.regions[0].blocks[0]
@@ -367,11 +371,53 @@ def _share_carried_buffers(loop: Operation, plan: Plan) -> None:
             isinstance(argument, BlockArgument)
             and isinstance(owner, Operation)
             and owner.parent is block
-            and (cost_model.works_in_place(owner) or _goes_on_with(owner, following, argument))
             and following not in plan.in_place
-            and all(plan.position[r] <= plan.position[owner] for r in plan.readers[argument])
+            and (
+                _is_read_until(plan.last_inside[owner], argument, plan)
+                if _is_chosen_tile(following, block)
+                else (cost_model.works_in_place(owner) or _goes_on_with(owner, following, argument))
+                and _is_read_until(plan.position[owner], argument, plan)
+            )
         ):
             plan.in_place[following] = argument
+
+
+def _share_handed_buffers(loop: Operation, plan: Plan) -> None:
+    """Let what the first block of ``scf.while`` hands on, tiles of branches, be computed where the second one finds it, and be
+    what the next round begins with where the second one hands it back.
+    """
+    before, after = (region.blocks[0] for region in loop.regions)
+    condition, last = before.last_op, after.last_op
+    assert condition is not None
+    assert last is not None
+    begins: dict[SSAValue, SSAValue] = {}
+    for argument, following in zip(before.args, last.operands, strict=True):
+        if isinstance(argument.type, T.TileType) and following in after.args:
+            begins.setdefault(following, argument)
+    for argument, result, handed in zip(
+        after.args, loop.results, condition.operands[1:], strict=True
+    ):
+        if argument in begins:
+            plan.handed_back[result] = begins[argument]
+        if handed in plan.in_place or not _is_chosen_tile(handed, before):
+            continue
+        owner, first = handed.owner, begins.get(argument)
+        assert isinstance(owner, Operation)
+        if first is None or _is_read_until(plan.last_inside[owner], first, plan):
+            plan.in_place[handed] = argument
+
+
+def _is_chosen_tile(value: SSAValue, block: Block) -> bool:
+    """Whether a value is a tile that one side or the other of a branch in a block gives."""
+    owner = value.owner
+    if not isinstance(owner, Operation) or not isinstance(value.type, T.TileType):
+        return False
+    return owner.name == "scf.if" and owner.parent is block
+
+
+def _is_read_until(position: int, value: SSAValue, plan: Plan) -> bool:
+    """Whether nothing behind a position reads a tile."""
+    return all(plan.position[reader] <= position for reader in plan.readers[value])
 
 
 def _goes_on_with(owner: Operation, result: SSAValue, argument: BlockArgument) -> bool:

@@ -82,7 +82,7 @@ def assign(
 def lower_if(f: FunctionEmitter, op: Operation) -> None:
     """A branch; tiles that both sides give are written into buffers of the results, scalars join in phis."""
     b = f.builder
-    targets = buffers(f, op.results, last_use(f, op))
+    targets = _buffers_of_results(f, op)
     regions = [region for region in op.regions if region.blocks]
     condition = f.scalar(op.operands[0])
     names = ("then", "else") if len(regions) == 2 else ("then",)
@@ -117,8 +117,8 @@ def _results(
         f.values[value] = rebuilt(value.type, given) if target is None else target
 
 
-def _buffers_of_loop(f: FunctionEmitter, op: Operation) -> list[Strided | None]:
-    """A buffer for each tile that a loop carries; that of the loop around it where it goes on with its tile."""
+def _buffers_of_results(f: FunctionEmitter, op: Operation) -> list[Strided | None]:
+    """A buffer for each tile that a loop carries or a branch gives; that of the loop around it where it goes on with its tile."""
     last = last_use(f, op)
     found: list[Strided | None] = []
     for result in op.results:
@@ -134,7 +134,7 @@ def lower_for(f: FunctionEmitter, op: Operation) -> None:
     lower, upper, step = (f.scalar(v) for v in op.operands[:3])
     initial = op.operands[3:]
     body = op.regions[0].blocks[0]
-    targets = _buffers_of_loop(f, op)
+    targets = _buffers_of_results(f, op)
     carried_sums = running_sums.of_loop(f, op)
     fresh = running_sums.fresh_positions(carried_sums)
     assign(f, [None if n in fresh else t for n, t in enumerate(targets)], initial)
@@ -192,7 +192,16 @@ def lower_while(f: FunctionEmitter, op: Operation) -> None:
     before, after = (region.blocks[0] for region in op.regions)
     last = last_use(f, op)
     states = buffers(f, before.args, last)
-    passed = buffers(f, op.results, last)
+    held: dict[SSAValue, Strided | None] = dict(zip(before.args, states, strict=True))
+    passed = [
+        held[first] if (first := f.plan.handed_back.get(result)) else buffers(f, [result], last)[0]
+        for result in op.results
+    ]
+    test = before.last_op
+    assert test is not None
+    for value, argument, target in zip(test.operands[1:], after.args, passed, strict=True):
+        if f.plan.in_place.get(value) is argument and target is not None:
+            f.targets[value] = target
     assign(f, states, op.operands)
     starts = parts(f, op.operands)
     entry, head = b.block, b.append_basic_block("while")
@@ -204,10 +213,8 @@ def lower_while(f: FunctionEmitter, op: Operation) -> None:
     _results(f, before.args, states, carried)
     poll(f, op)
     f.block(before)
-    condition = before.last_op
-    assert condition is not None
-    f.now = f.plan.position[condition]
-    flag, *handed = condition.operands
+    f.now = f.plan.position[test]
+    flag, *handed = test.operands
     assign(f, passed, handed)
     scalars = parts(f, handed)
     step, done = b.append_basic_block("do"), b.append_basic_block("endwhile")

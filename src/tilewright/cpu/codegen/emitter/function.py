@@ -104,6 +104,9 @@ from tilewright.passes.tileas.remarks import Remarks
 
 #: How many vectors an iteration handles where elements depend on their places, which are constants then.
 _WRITTEN_OUT = 16
+#: How many tiles an iteration computes at most where that many vectors of all that it reads are more than that, but where tiles
+#: are joined: places only say where to read then, or what to compare with, and the compiler would take seconds.
+_MOST_WRITTEN_OUT = 2048
 #: A row that is longer than any vector.
 ANY_EXTENT = 1 << 24
 #: Of how many rows that a nest reads those of the next tile block are asked for: more streams the processor
@@ -627,10 +630,15 @@ class FunctionEmitter:
 
     def _rounds(self, tiles: Sequence[Tile], width: int, unroll: int | None) -> int:
         """How many vectors an iteration without checks of elements handles."""
-        if width > 1 and _depends_on_place(tiles):
-            return _WRITTEN_OUT
         short = self.rarely or self.plan.end >= _VERY_LONG_CODE
-        return 1 if short else unroll or unroll_of(tiles)
+        usual = 1 if short else unroll or unroll_of(tiles)
+        if width == 1 or not _depends_on_place(tiles):
+            return usual
+        every, rounds = list(walk(*tiles)), _WRITTEN_OUT
+        if not any(isinstance(tile, Joined) for tile in every):
+            while rounds > usual and rounds * len(every) > _MOST_WRITTEN_OUT:
+                rounds //= 2
+        return rounds
 
     def row_end(
         self,

@@ -30,9 +30,11 @@ from tilewright.cpu.codegen.emitter.strides import (
 from tilewright.cpu.codegen.emitter.table import LOWERINGS, refuse
 from tilewright.cpu.codegen.emitter.vector_lengths import (
     UNROLL,
+    depends_on_place,
     registers_at_once,
     unroll_of,
     widest_bits,
+    written_out,
 )
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.debug_info import Origins
@@ -62,7 +64,6 @@ from tilewright.cpu.codegen.loops.single_rows import REMARK as ROWS_REMARK
 from tilewright.cpu.codegen.loops.single_rows import SingleRows, single_rows
 from tilewright.cpu.codegen.loops.tiles import (
     Joined,
-    Range,
     Strided,
     Tile,
     Uniform,
@@ -102,11 +103,6 @@ from tilewright.launching.assertions import OperationSource
 from tilewright.numerics.strides import row_major
 from tilewright.passes.tileas.remarks import Remarks
 
-#: How many vectors an iteration handles where elements depend on their places, which are constants then.
-_WRITTEN_OUT = 16
-#: How many tiles an iteration computes at most where that many vectors of all that it reads are more than that, but where tiles
-#: are joined: places only say where to read then, or what to compare with, and the compiler would take seconds.
-_MOST_WRITTEN_OUT = 2048
 #: A row that is longer than any vector.
 ANY_EXTENT = 1 << 24
 #: Of how many rows that a nest reads those of the next tile block are asked for: more streams the processor
@@ -594,7 +590,7 @@ class FunctionEmitter:
             part = None if lanes or rows else self.row_part(tiles, extents, into, guard)
             if part is not None:
                 return one(True, part=part)
-            cut = not (lanes or short or rows or _depends_on_place(tiles))
+            cut = not (lanes or short or rows or depends_on_place(tiles))
             ends, at_once = into.all_ends(guard) if cut else None, min(rounds, _CUT_ROUNDS)
             end = self.row_end(tiles, *extents, at_once, ends)
             return self.cut_rows(end, partial(edge, end=end))
@@ -632,13 +628,7 @@ class FunctionEmitter:
         """How many vectors an iteration without checks of elements handles."""
         short = self.rarely or self.plan.end >= _VERY_LONG_CODE
         usual = 1 if short else unroll or unroll_of(tiles)
-        if width == 1 or not _depends_on_place(tiles):
-            return usual
-        every, rounds = list(walk(*tiles)), _WRITTEN_OUT
-        if not any(isinstance(tile, Joined) for tile in every):
-            while rounds > usual and rounds * len(every) > _MOST_WRITTEN_OUT:
-                rounds //= 2
-        return rounds
+        return usual if width == 1 else written_out(tiles, usual)
 
     def row_end(
         self,
@@ -889,11 +879,6 @@ def vector_axis(dims: Sequence[int]) -> int:
 def rows_ahead(tiles: Sequence[Tile]) -> int:
     """How many rows of the next tile block could be fetched by a nest over these tiles."""
     return sum(tile.next_row is not None for tile in walk(*tiles))
-
-
-def _depends_on_place(tiles: Sequence[Tile]) -> bool:
-    """Whether elements are computed or chosen by where they stand, which constants can tell."""
-    return any(isinstance(tile, (Joined, Range)) for tile in walk(*tiles))
 
 
 def is_tile(ty: object) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.cpu.codegen.elementwise.narrow_fma import waits_long
-from tilewright.cpu.codegen.loops.tiles import Elementwise, Tile, walk
+from tilewright.cpu.codegen.loops.tiles import Elementwise, Joined, Range, Tile, walk
 from tilewright.cpu.target import CpuTarget
 
 #: Loop nests over less work than this many tiles per element handle several vectors in an iteration.
@@ -13,6 +13,12 @@ _UNROLLED_TILES = 12
 UNROLL = 4
 #: So many registers are computed at once in nests with so many operations that wait long, but not with more tiles than that.
 _SIDE_BY_SIDE, _CHAIN, _MOST_SIDE_BY_SIDE = 4, 3, 64
+
+#: How many vectors an iteration handles where elements depend on their places, which are constants then.
+_WRITTEN_OUT = 16
+#: How many tiles an iteration computes at most where that many vectors of all that it reads are more than that, but where tiles
+#: are joined: places only say where to read then, or what to compare with, and the compiler would take seconds.
+_MOST_WRITTEN_OUT = 2048
 
 
 def widest_bits(tiles: Sequence[Tile]) -> int:
@@ -42,3 +48,19 @@ def registers_at_once(tiles: Sequence[Tile], target: CpuTarget) -> int:
     fused = [tile for tile in every if isinstance(tile, Elementwise) and tile.name == "fma"]
     long = sum(waits_long(tile.element, target) for tile in fused)
     return _SIDE_BY_SIDE if long >= _CHAIN and len(every) <= _MOST_SIDE_BY_SIDE else 1
+
+
+def written_out(tiles: Sequence[Tile], usual: int) -> int:
+    """How many vectors an iteration handles of tiles whose elements may depend on their places; ``usual`` where they do not."""
+    if not depends_on_place(tiles):
+        return usual
+    every, rounds = list(walk(*tiles)), _WRITTEN_OUT
+    if not any(isinstance(tile, Joined) for tile in every):
+        while rounds > usual and rounds * len(every) > _MOST_WRITTEN_OUT:
+            rounds //= 2
+    return rounds
+
+
+def depends_on_place(tiles: Sequence[Tile]) -> bool:
+    """Whether elements are computed or chosen by where they stand, which constants can tell."""
+    return any(isinstance(tile, (Joined, Range)) for tile in walk(*tiles))

@@ -465,3 +465,9 @@ def test_keywords_of_before_still_work_and_warn() -> None:
         tilewright.machine.run(vector_add(), *launch)  # pyright: ignore[reportAttributeAccessIssue]
     with pytest.raises(TypeError, match="unexpected keyword argument 'sed'"):
         tilewright.run(vector_add(), *launch, sed=1)
+
+
+def test_text_is_no_path() -> None:
+    """A mistake of the first minutes: the system would say that the name is too long."""
+    with pytest.raises(FileNotFoundError, match="tilewright.parse"):
+        tilewright.load(THROUGH, "reference")

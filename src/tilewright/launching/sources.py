@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +44,9 @@ class ModuleSource:
         """The source in these bytes, or in the file of this path. Raises OSError if the file cannot be read."""
         if isinstance(given, bytes | bytearray | memoryview):
             return cls(bytes(given))
+        if isinstance(given, str) and "\n" in given:
+            what = "expected a path or bytes, got the text of a module; `tilewright.parse` reads text"
+            raise FileNotFoundError(errno.ENOENT, what)
         return cls(Path(given).read_bytes(), os.fspath(given))
 
     @property

@@ -17,24 +17,6 @@ _F32, _F64, _BF16, _F16 = torch.float32, torch.float64, torch.bfloat16, torch.fl
 
 
 @ct.kernel
-def spread(x, w, out, channels: ct.Constant[int], tile: ct.Constant[int]):
-    """Transposed convolution of 3 x 3, two apart: [channel, y, x], weights [in, out, 3, 3]."""
-    to, y = ct.bid(2), ct.bid(1)
-    column = ct.bid(0) * tile + ct.arange(tile, dtype=ct.int32)
-    total = ct.zeros((tile,), ct.float32)
-    for c in range(channels):
-        for r in range(3):
-            at_y = y - r
-            if at_y % 2 == 0 and at_y >= 0 and at_y // 2 < x.shape[1]:
-                for s in ct.static_iter(range(3)):
-                    at_x = column - s
-                    inside = (at_x % 2 == 0) & (at_x >= 0) & (at_x // 2 < x.shape[2])
-                    held = ct.gather(x, (c, at_y // 2, at_x // 2), mask=inside, padding_value=0.0)
-                    total += ct.gather(w, (c, to, r, s)) * held
-    ct.scatter(out, (to, y, column), total, mask=column < out.shape[2])
-
-
-@ct.kernel
 def segmented(x, starts, out, tile: ct.Constant[int]):
     """Running sums of each row that begin anew where a flag stands."""
     row = ct.bid(0)

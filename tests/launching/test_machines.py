@@ -469,5 +469,5 @@ def test_keywords_of_before_still_work_and_warn() -> None:
 
 def test_text_is_no_path() -> None:
     """A mistake of the first minutes: the system would say that the name is too long."""
-    with pytest.raises(FileNotFoundError, match="tilewright.parse"):
+    with pytest.raises(FileNotFoundError, match=r"tilewright\.parse"):
         tilewright.load(THROUGH, "reference")

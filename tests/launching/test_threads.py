@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from tests.launching.test_machines import every_machine
 
 import tilewright
 from tilewright.numerics.arrays import Array
@@ -42,7 +43,7 @@ def eager_switches() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
-@pytest.mark.parametrize("machine", ["reference", "cpu", "sim:sm_90a"])
+@every_machine
 def test_launches_of_several_threads_do_not_mix(machine: str, eager_switches: None) -> None:
     for _ in range(3):  # The first launch of a program does more than later ones.
         program = tilewright.load(tilewright.parse(_KERNEL), machine)

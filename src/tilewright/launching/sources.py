@@ -45,7 +45,9 @@ class ModuleSource:
         if isinstance(given, bytes | bytearray | memoryview):
             return cls(bytes(given))
         if isinstance(given, str) and "\n" in given:
-            what = "expected a path or bytes, got the text of a module; `tilewright.parse` reads text"
+            what = (
+                "expected a path or bytes, got the text of a module; `tilewright.parse` reads text"
+            )
             raise FileNotFoundError(errno.ENOENT, what)
         return cls(Path(given).read_bytes(), os.fspath(given))
 

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import numpy as np
 import pytest
 from tests.cpu.codegen.support import Given, on_tiles, tile
 
+from tilewright.builder import ModuleBuilder, ptr
+from tilewright.cpu.compile import CompileOptions, compile_kernel
+from tilewright.cpu.runtime.engine import optimize, parse_ir
+from tilewright.lowering import lower_to_tileaa
 from tilewright.numerics.arrays import dtype_of
 
 ORDERS = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal}
@@ -65,3 +72,29 @@ def test_random_trees(element: str, seed: int) -> None:
     )
     wanted = np.where(answer, numbers[1], numbers[0]).astype(given.dtype)
     np.testing.assert_array_equal(found[: wanted.size], wanted)
+
+
+def test_a_largest_number_beside_nan_takes_few_comparisons() -> None:
+    """Written with seven; of an argmax, whose places rise, ties need none of their own."""
+    module = ModuleBuilder()
+    with module.entry("k", {"x": ptr("f32"), "out": ptr("i32")}) as k:
+        place = k.arange(1024)
+        x, _ = k.load_ptr_tko(k.broadcast_to(k.args.x.reshape(1), (1024,)) + place)
+
+        def body(b: Any, v: Any, w: Any, i: Any, j: Any) -> Any:
+            wins = (v > w) | ((w != w) & (v == v))
+            same = (v == w) | ((v != v) & (w != w))
+            takes = wins | (same & (i < j))
+            return b.select(takes, v, w), b.select(takes, i, j)
+
+        _, at = k.reduce([x, place], 0, [float("-inf"), 0], body)
+        k.store_ptr_tko(k.args.out, at)
+    tileaa = lower_to_tileaa(module.build()).module
+    compiled = compile_kernel(tileaa, None, CompileOptions(cpu="x86-64-v3"))
+    made = parse_ir(compiled.llvm_ir, compiled.target)
+    optimize(made, compiled.target)
+    steps = re.findall(r"select <8 x i1>[^\n]*<8 x float>", str(made))
+    asked = re.findall(r"fcmp \w+ <8 x float>", str(made))
+    # Six without; accumulators, whose places are in no order, compare both ways in the end.
+    assert steps
+    assert len(asked) < 4 * len(steps)

@@ -296,10 +296,10 @@ class FunctionEmitter:
 
     def _padding_of(self, tile: Tile) -> Value | None:
         """From which place of its rows on all elements of a tile are the same, where that is padding."""
-        ends = (
-            t.limits is not None or (isinstance(t, Strided) and t.same_from) for t in walk(tile)
-        )
-        if self.rarely or self.plan.end >= _LONG_CODE or not tile.dims or not any(ends):
+        if self.rarely or self.plan.end >= _LONG_CODE or not tile.dims:
+            return None
+        padded = (t.same_from if isinstance(t, Strided) else t.limits for t in walk(tile))
+        if all(end is None for end in padded):
             return None
         return same_from(self.builder, [tile], tile.dims, len(tile.dims) - 1)
 

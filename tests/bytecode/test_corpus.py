@@ -19,7 +19,12 @@ NAMES = [kernel.name for kernel in cutile_kernels()] if cutile_available() else 
 requires_cutile = pytest.mark.skipif(not NAMES, reason=CUTILE_MISSING)
 
 # Module scope: all tests of a kernel run one after the other, and share what is read and written.
-pytestmark = [requires_cutile, pytest.mark.parametrize("name", NAMES or ["none"], scope="module")]
+# Neighbours differ in an element type: of three kernels one runs, through all tests.
+pytestmark = [
+    requires_cutile,
+    pytest.mark.rotates(3),
+    pytest.mark.parametrize("name", NAMES or ["none"], scope="module"),
+]
 
 #: Kernels whose types no reader accepts.
 ILL_TYPED = {"view_without_axes": "0-dimension tile shape"}

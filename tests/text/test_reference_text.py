@@ -37,6 +37,7 @@ def some_versions(kernel: CorpusKernel) -> tuple[str, ...]:
     return (older[KERNELS.index(kernel) % len(older)], newest)
 
 
+@pytest.mark.rotates(3, 1)
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.name)
 def test_corpus_text_is_the_reference_text(kernel: CorpusKernel) -> None:
     if kernel.refusal:

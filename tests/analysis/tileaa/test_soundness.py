@@ -221,6 +221,7 @@ def run_checked(kernel: CorpusKernel, *, optimised: bool) -> ClaimChecker:
     return checker
 
 
+@pytest.mark.rotates(5)
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.name)
 @pytest.mark.parametrize("optimised", [False, True], ids=["lowered", "optimised"])
 def test_claims_hold(kernel: CorpusKernel, optimised: bool) -> None:

@@ -112,20 +112,19 @@ def exact(a: Array, b: Array, signs: tuple[str, str]) -> Array:
 SIZES = ((64, 64, 64), (100, 70, 90), (33, 129, 257), (1, 200, 40))
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("dims", [(32, 32, 32), (64, 128, 64), (128, 32, 16)], ids=str)
 @pytest.mark.parametrize("element", ["f32", "f16", "bf16", "f64"])
-def test_float_products_of_arrays(element: str, dims: Tiles, size: Tiles):
-    m, n, k = size
-    rng = np.random.default_rng(m + n + k)
-    a, b = (rng.standard_normal(s).astype(dtype_of(element)) for s in ((m, k), (k, n)))
+def test_float_products_of_arrays(element: str, dims: Tiles):
     result = "f64" if element == "f64" else "f32"
-    c = np.full((m, n), np.nan, dtype_of(result))
-    launch(product(element, result, dims), dims, (a, b, c), k)
-    wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
-    magnitude = np.abs(wide_a) @ np.abs(wide_b)
-    unit = 2.0**-52 if element == "f64" else UNIT
-    assert (np.abs(c - wide_a @ wide_b) <= (2 * k + 2) * unit * magnitude).all()
+    for m, n, k in SIZES:
+        rng = np.random.default_rng(m + n + k)
+        a, b = (rng.standard_normal(s).astype(dtype_of(element)) for s in ((m, k), (k, n)))
+        c = np.full((m, n), np.nan, dtype_of(result))
+        launch(product(element, result, dims), dims, (a, b, c), k)
+        wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
+        magnitude = np.abs(wide_a) @ np.abs(wide_b)
+        unit = 2.0**-52 if element == "f64" else UNIT
+        assert (np.abs(c - wide_a @ wide_b) <= (2 * k + 2) * unit * magnitude).all(), (m, n, k)
 
 
 @pytest.mark.parametrize("cpu", levels("host", "x86-64-v3", "generic"))
@@ -189,19 +188,18 @@ def test_small_bf16_factors(scale: float):
     assert (np.abs(c - wide_a @ wide_b) <= bound + (k + 1) * 2.0**-125 * largest).all()
 
 
-@pytest.mark.parametrize("extreme", [False, True], ids=["any", "extreme"])
 @pytest.mark.parametrize("right", ["signed", "unsigned"])
 @pytest.mark.parametrize("left", ["signed", "unsigned"])
-@pytest.mark.parametrize("size", [(64, 64, 256), (50, 77, 131)], ids=str)
 @pytest.mark.parametrize("cpu", LEVELS)
-def test_integer_products_of_arrays(cpu: str, size: Tiles, left: str, right: str, extreme: bool):
-    m, n, k = size
-    rng = np.random.default_rng(k)
-    a, b = (integers(rng, s, extreme) for s in ((m, k), (k, n)))
-    c = np.full((m, n), -7, np.int32)
+def test_integer_products_of_arrays(cpu: str, left: str, right: str):
     dims, signs = (32, 64, 64), (left, right)
-    launch(product("i8", "i32", dims, signs=signs), dims, (a, b, c), k, cpu=cpu)
-    assert (c == exact(a, b, signs)).all()
+    for m, n, k in ((64, 64, 256), (50, 77, 131)):
+        for extreme in (False, True):
+            rng = np.random.default_rng(k)
+            a, b = (integers(rng, s, extreme) for s in ((m, k), (k, n)))
+            c = np.full((m, n), -7, np.int32)
+            launch(product("i8", "i32", dims, signs=signs), dims, (a, b, c), k, cpu=cpu)
+            assert (c == exact(a, b, signs)).all(), (m, n, k, extreme)
 
 
 @pytest.mark.rotates(8)
@@ -229,20 +227,19 @@ def test_integer_sums_wrap(cpu: str):
 
 
 @pytest.mark.parametrize("transposed", [(True, False), (False, True), (True, True)], ids=str)
-@pytest.mark.parametrize("size", [(64, 64, 128), (45, 83, 61)], ids=str)
 @pytest.mark.parametrize("element", ["f32", "f16", "bf16", "i8"])
-def test_transposed_factors(element: str, size: Tiles, transposed: tuple[bool, bool]):
-    m, n, k = size
-    rng = np.random.default_rng(k)
-    a, b = (rng.integers(-8, 9, s).astype(dtype_of(element)) for s in ((m, k), (k, n)))
-    result = "i32" if element == "i8" else "f32"
-    c = np.full((m, n), 99, dtype_of(result))
-    left, right = (
-        np.ascontiguousarray(x.T) if swap else x for x, swap in zip((a, b), transposed, strict=True)
-    )
-    dims = (32, 32, 32)
-    launch(product(element, result, dims, transposed=transposed), dims, (left, right, c), k)
-    assert (c == a.astype(np.float64) @ b.astype(np.float64)).all()
+def test_transposed_factors(element: str, transposed: tuple[bool, bool]):
+    result, dims = "i32" if element == "i8" else "f32", (32, 32, 32)
+    for m, n, k in ((64, 64, 128), (45, 83, 61)):
+        rng = np.random.default_rng(k)
+        a, b = (rng.integers(-8, 9, s).astype(dtype_of(element)) for s in ((m, k), (k, n)))
+        c = np.full((m, n), 99, dtype_of(result))
+        left, right = (
+            np.ascontiguousarray(x.T) if swap else x
+            for x, swap in zip((a, b), transposed, strict=True)
+        )
+        launch(product(element, result, dims, transposed=transposed), dims, (left, right, c), k)
+        assert (c == a.astype(np.float64) @ b.astype(np.float64)).all(), (m, n, k)
 
 
 @pytest.mark.parametrize("begin", [0, 3])
@@ -482,20 +479,18 @@ def _of_a_batch(lead: int, between: bool, dims: Tiles) -> Any:
 
 
 @pytest.mark.parametrize("between", [False, True])
-@pytest.mark.parametrize("extents", [(64, 64, 64), (50, 70, 33), (1, 1, 1)], ids=str)
 @pytest.mark.parametrize("dims", [(16, 32, 16), (32, 16, 32), (1, 64, 8), (64, 1, 8)], ids=str)
-def test_products_are_stored_where_they_belong_in_a_batch(
-    dims: Tiles, extents: tuple[int, int, int], between: bool
-):
+def test_products_are_stored_where_they_belong_in_a_batch(dims: Tiles, between: bool):
     """Sums that are only stored go there past their buffer, also through tiles with more axes."""
-    m, n, k = extents
-    lead, rng = 3, np.random.default_rng(17)
-    a, b = (rng.integers(-4, 5, (lead, *s)).astype(np.float32) for s in ((m, k), (k, n)))
-    c = np.full((lead, m, n), np.nan, np.float32)
-    grid = (-(-m // dims[0]), -(-n // dims[1]), lead)
+    lead = 3
     program = Program(_of_a_batch(lead, between, dims), options=LaunchOptions(threads=1))
-    program.launch(None, grid, (a, b, c, *extents))
-    np.testing.assert_array_equal(c, a @ b)
+    for m, n, k in ((64, 64, 64), (50, 70, 33), (1, 1, 1)):
+        rng = np.random.default_rng(17)
+        a, b = (rng.integers(-4, 5, (lead, *s)).astype(np.float32) for s in ((m, k), (k, n)))
+        c = np.full((lead, m, n), np.nan, np.float32)
+        grid = (-(-m // dims[0]), -(-n // dims[1]), lead)
+        program.launch(None, grid, (a, b, c, m, n, k))
+        np.testing.assert_array_equal(c, a @ b, err_msg=str((m, n, k)))
 
 
 def _turned_in_a_batch(element: str, result: str, dims: Tiles):
@@ -593,19 +588,19 @@ def test_a_product_without_a_loop_is_stored_where_it_belongs(
         assert not reads or (d == old).all()
 
 
-@pytest.mark.parametrize("rows", [1, 3, 9, 15])
 @pytest.mark.parametrize("dims", [(8, 64, 32), (16, 32, 32), (2, 64, 8), (4, 16, 32)], ids=str)
 @pytest.mark.parametrize("element", ["f32", "f16", "bf16", "f64"])
-def test_few_rows_are_not_written_behind_the_end_of_an_array(element: str, dims: Tiles, rows: int):
+def test_few_rows_are_not_written_behind_the_end_of_an_array(element: str, dims: Tiles):
     """The last tile ends behind it; the right operand, which lies inside, is read in place."""
     result, (_, columns, _), k = "f64" if element == "f64" else "f32", dims, 64
-    rng = np.random.default_rng(31)
-    a, b = (rng.integers(-4, 5, shape).astype(np.float32) for shape in ((rows, k), (k, columns)))
-    around = np.full((rows + 2 * dims[0], columns), 7, dtype_of(result))
-    arrays = a.astype(dtype_of(element)), b.astype(dtype_of(element)), around[:rows]
-    launch(product(element, result, dims), dims, arrays, k)
-    np.testing.assert_array_equal(around[:rows], a @ b)
-    assert (around[rows:] == 7).all()
+    for rows in (1, 3, 9, 15):
+        rng = np.random.default_rng(31)
+        a, b = (rng.integers(-4, 5, size).astype(np.float32) for size in ((rows, k), (k, columns)))
+        around = np.full((rows + 2 * dims[0], columns), 7, dtype_of(result))
+        arrays = a.astype(dtype_of(element)), b.astype(dtype_of(element)), around[:rows]
+        launch(product(element, result, dims), dims, arrays, k)
+        np.testing.assert_array_equal(around[:rows], a @ b, err_msg=f"{rows} rows")
+        assert (around[rows:] == 7).all(), rows
 
 
 def _one_of_a_batch(element: str, result: str, dims: Tiles):

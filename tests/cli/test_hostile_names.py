@@ -73,6 +73,7 @@ def _commands(text: str) -> set[str]:
     return {c for c in text if unicodedata.category(c) in _COMMANDING and c not in "\n\t"}
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_kernels_run_and_compile(name: str) -> None:
     module = checked(source(NAMES[name]))
@@ -101,6 +102,7 @@ def test_names_in_code_are_identifiers_and_differ() -> None:
     assert object_name("vector_add") == "vector_add"
 
 
+@pytest.mark.rotates(2, 1)
 @pytest.mark.parametrize("name", NAMES)
 def test_outputs_hold(command: Command, tmp_path: Path, name: str) -> None:
     path, page = tmp_path / "k.tileir", tmp_path / "page.html"

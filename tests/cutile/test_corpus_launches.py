@@ -33,7 +33,7 @@ def _argument(value: Any, constraint: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-@pytest.mark.rotates(2)
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.name)
 def test_launched_from_python(kernel: CorpusKernel) -> None:
     assert kernel.launch is not None

@@ -31,6 +31,7 @@ TARGETS = ("sm_80", "sm_90a", "sm_120a")
 pytestmark = pytest.mark.skipif(not cutile_available(), reason=CUTILE_MISSING)
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize("name", KERNELS)
 def test_small_launches_are_right(name: str) -> None:
     from benchmarks.gpu_unseen import cases, judged, reference

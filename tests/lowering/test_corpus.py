@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(not cutile_available(), reason=CUTILE_MISSING)
 KERNELS = [k for k in cutile_kernels() if not k.refusal] if cutile_available() else []
 
 
-@pytest.mark.rotates(2)
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 def test_kernel_is_lowered(kernel: CorpusKernel) -> None:
     module = read(kernel.export(VERSIONS[-1]))

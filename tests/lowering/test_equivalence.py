@@ -98,7 +98,7 @@ def _of_corpus(kernel: CorpusKernel) -> Arguments:
 
 
 @pytest.mark.skipif(not cutile_available(), reason=CUTILE_MISSING)
-@pytest.mark.rotates(2, 1)
+@pytest.mark.rotates(3, 1)
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 def test_corpus(kernel: CorpusKernel) -> None:
     assert kernel.launch is not None
@@ -107,7 +107,7 @@ def test_corpus(kernel: CorpusKernel) -> None:
     check(module, entry.symbol, kernel.launch.grid, _of_corpus(kernel), seeds=(0, 1))
 
 
-@pytest.mark.rotates(3)
+@pytest.mark.rotates(4)
 @pytest.mark.skipif(not cutile_available(), reason=CUTILE_MISSING)
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 def test_corpus_in_hardware_arithmetic(kernel: CorpusKernel) -> None:

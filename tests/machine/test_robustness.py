@@ -43,7 +43,7 @@ def _arbitrary_arguments(entry: EntryOp, rng: np.random.Generator) -> list[Any]:
     return found
 
 
-@pytest.mark.rotates(2)
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 def test_any_arguments(kernel: CorpusKernel):
     module = read(kernel.export(kernel.versions[-1]))

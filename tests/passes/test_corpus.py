@@ -20,7 +20,7 @@ def _version(kernel: CorpusKernel) -> str:
     return max(kernel.since, PREFERRED_VERSION, key=VERSIONS.index)
 
 
-@pytest.mark.rotates(2)
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("kernel", RUNNABLE, ids=lambda kernel: kernel.name)
 def test_kernel_computes_what_is_expected(kernel: CorpusKernel) -> None:
     launch = kernel.launch

@@ -53,7 +53,7 @@ def check_seed(seed: int) -> None:
         assert outcome(module) == expected, f"seed {seed}, {pipeline}"
 
 
-@pytest.mark.rotates(2)
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("seed", range(40))
 def test_results_stay(seed: int) -> None:
     check_seed(seed)

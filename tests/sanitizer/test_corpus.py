@@ -18,6 +18,7 @@ RUNNABLE = [k for k in cutile_kernels() if k.launch] if cutile_available() else 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.tileir"))
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.skipif(not cutile_available(), reason=CUTILE_MISSING)
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("kernel", RUNNABLE, ids=lambda kernel: kernel.name)

@@ -208,6 +208,7 @@ def test_arguments_that_share_memory() -> None:
     assert (x[1:] == expected).all()
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize("seed", range(24))
 def test_random_kernels(seed: int) -> None:
     random = np.random.default_rng(seed)

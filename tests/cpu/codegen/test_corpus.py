@@ -16,7 +16,7 @@ RUNNABLE = [k for k in cutile_kernels() if k.launch] if cutile_available() else 
 PREFERRED_VERSION = "13.4"
 
 
-@pytest.mark.rotates(2, 1)
+@pytest.mark.rotates(4, 1)
 @pytest.mark.parametrize("kernel", RUNNABLE, ids=lambda kernel: kernel.name)
 def test_kernel_computes_what_is_expected(kernel: CorpusKernel):
     launch = kernel.launch

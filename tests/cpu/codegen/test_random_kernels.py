@@ -23,6 +23,7 @@ def check_seed(seed: int) -> None:
         assert found.tolist() == expected.tolist(), f"seed {seed}, inputs {values}"
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize("seed", range(24))
 def test_results_are_those_of_the_reference(seed: int) -> None:
     check_seed(seed)

@@ -35,13 +35,13 @@ def test_it_computes_what_it_must(case: Case, capsys: pytest.CaptureFixture[str]
         check(case, machine, capsys)
 
 
-@pytest.mark.rotates(2, 1)
+@pytest.mark.rotates(3, 1)
 @pytest.mark.parametrize("case", all_cases(), ids=lambda case: case.name)
 def test_threads_compute_it(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
     check(case, SIMULATOR, capsys)
 
 
-@pytest.mark.rotates(2)
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("case", all_cases(), ids=lambda case: case.name)
 def test_the_sanitizer_has_nothing_to_say(case: Case) -> None:
     with on("reference", sanitize=True):

@@ -45,12 +45,13 @@ def check(kernel: CorpusKernel, *, optimize: bool) -> None:
     assert program.fallbacks == {}
 
 
-@pytest.mark.rotates(3)
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("kernel", RUNNABLE, ids=lambda kernel: kernel.name)
 def test_kernel_computes_what_is_expected(kernel: CorpusKernel) -> None:
     check(kernel, optimize=True)
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize("kernel", SAMPLE, ids=lambda kernel: kernel.name)
 def test_kernel_computes_the_same_without_a_schedule(kernel: CorpusKernel) -> None:
     check(kernel, optimize=False)

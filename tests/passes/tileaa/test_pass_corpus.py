@@ -45,7 +45,7 @@ def outcome(kernel: CorpusKernel, module: Operation) -> tuple[list[bytes], str]:
     return [np.ascontiguousarray(array).tobytes() for array in arrays], result.text
 
 
-@pytest.mark.rotates(3)
+@pytest.mark.rotates(5)
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.name)
 def test_the_pipeline_keeps_order_and_leaves_valid_ir(kernel: CorpusKernel) -> None:
     module = lowered(kernel)
@@ -62,7 +62,7 @@ def test_the_pipeline_keeps_order_and_leaves_valid_ir(kernel: CorpusKernel) -> N
     assert len(print_text(module)) <= len(settled)
 
 
-@pytest.mark.rotates(2, 1)
+@pytest.mark.rotates(3, 1)
 @pytest.mark.parametrize("kernel", LAUNCHES, ids=lambda k: k.name)
 def test_the_pipeline_keeps_results(kernel: CorpusKernel) -> None:
     module = lowered(kernel)
@@ -79,7 +79,7 @@ def check_each_pass(kernel: CorpusKernel) -> None:
         assert outcome(kernel, module) == expected, pipeline
 
 
-@pytest.mark.rotates(2)
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("kernel", SAMPLE, ids=lambda k: k.name)
 def test_each_pass_keeps_results(kernel: CorpusKernel) -> None:
     check_each_pass(kernel)

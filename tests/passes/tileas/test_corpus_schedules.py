@@ -32,7 +32,7 @@ def check_kernel(kernel: CorpusKernel) -> None:
 needs_cutile = pytest.mark.skipif(not cutile_available(), reason=CUTILE_MISSING)
 
 
-@pytest.mark.rotates(2)
+@pytest.mark.rotates(3)
 @needs_cutile
 @pytest.mark.parametrize("kernel", SAMPLE, ids=lambda k: k.name)
 def test_kernels(kernel: CorpusKernel) -> None:

@@ -154,7 +154,7 @@ def test_long_code_computes_what_the_reference_machine_does(
     np.testing.assert_allclose(arrays[0][1], arrays[1][1], rtol=2e-5, atol=2e-6)
 
 
-@pytest.mark.rotates(2)
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("seed", range(2000, 2040))
 def test_code_cut_everywhere_computes_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segments, "_DEPTH_LIMIT", 1 + seed % 3)

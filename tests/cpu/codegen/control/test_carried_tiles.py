@@ -130,7 +130,7 @@ def test_a_branch_gives_its_tile_where_the_loop_holds_it():
     assert re.search(r"scf\.if.*: buffer of the loop's tile", _summed())
 
 
-@pytest.mark.rotates(2)
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("seed", range(60))
 def test_tiles_that_are_handed_on_are_those_of_the_reference(seed: int) -> None:
     check_seed(seed)

@@ -365,7 +365,7 @@ def test_a_pointer_that_a_loop_moves_stays_with_its_array():
 RUNNABLE = [k for k in cutile_kernels() if k.launch] if cutile_available() else []
 
 
-@pytest.mark.rotates(2)
+@pytest.mark.rotates(3)
 @pytest.mark.skipif(not cutile_available(), reason=CUTILE_MISSING)
 @pytest.mark.parametrize("kernel", RUNNABLE[::4], ids=lambda kernel: kernel.name)
 def test_sound_kernels_pass_all_checks(kernel: CorpusKernel):

@@ -345,6 +345,7 @@ def compare(seed: int, launches: int = 40) -> tuple[int, int]:
     return ran, launches - ran
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize("seed", range(30))
 def test_checked_code_refuses_what_the_reference_machine_refuses(seed: int) -> None:
     compare(seed)

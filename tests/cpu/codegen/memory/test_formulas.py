@@ -110,7 +110,7 @@ def check_seed(seed: int) -> None:
         assert same_bits(found, expected).all(), (seed, kind, size, options)
 
 
-@pytest.mark.rotates(2)
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("seed", range(60))
 def test_places_by_formula_are_those_of_the_reference(seed: int) -> None:
     check_seed(seed)

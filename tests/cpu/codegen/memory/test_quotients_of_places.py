@@ -85,7 +85,7 @@ def check_seed(seed: int) -> None:
         assert same_bits(found, expected).all(), (options, kind, number, tile, shape, start, limit)
 
 
-@pytest.mark.rotates(2)
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("seed", range(40))
 def test_they_are_those_of_the_reference(seed: int) -> None:
     check_seed(seed)

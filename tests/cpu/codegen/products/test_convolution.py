@@ -166,7 +166,7 @@ def random_convolution(seed: int) -> Convolution:
     )
 
 
-@pytest.mark.rotates(2)
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("seed", range(12))
 def test_random_convolutions(seed: int) -> None:
     random_convolution(seed).check()

@@ -18,6 +18,8 @@ from tilewright.text import parse
 
 nv_tileaa.load()
 
+pytestmark = pytest.mark.usefixtures("verified_threads")
+
 CASES = [*cases_values.CASES, *cases_effects.CASES]
 #: Forms that are refused of operations that are lowered otherwise, with words of the reason.
 FORMS = {

@@ -11,7 +11,10 @@ from tilewright import LaunchOptions
 from tilewright.bytecode import read
 from tilewright.simulator.tiles import TileProgram
 
-pytestmark = pytest.mark.skipif(not cutile_available(), reason=CUTILE_MISSING)
+pytestmark = [
+    pytest.mark.skipif(not cutile_available(), reason=CUTILE_MISSING),
+    pytest.mark.usefixtures("verified_threads"),
+]
 
 RUNNABLE = [k for k in cutile_kernels() if k.launch] if cutile_available() else []
 #: Those that need formats or products that came with sm_100.

@@ -15,6 +15,8 @@ from tilewright.machine import Arithmetic
 from tilewright.simulator.tiles import TileProgram
 from tilewright.text import parse
 
+pytestmark = pytest.mark.usefixtures("verified_threads")
+
 #: Programs of each generator: in every run, and with --long.
 USUAL, LONG = 20, 1000
 BATCH = 10

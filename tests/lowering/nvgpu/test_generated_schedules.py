@@ -17,6 +17,8 @@ from tilewright.passes import run_pipeline
 from tilewright.simulator.tiles import TileProgram
 from tilewright.text import parse
 
+pytestmark = pytest.mark.usefixtures("verified_threads")
+
 #: Programs in every run, and with --long.
 USUAL, LONG, BATCH = 24, 6000, 100
 SHARED_BYTES = 227 << 10

@@ -234,6 +234,7 @@ def _all_extremes(
     return module, [x, *(np.atleast_1d(result) for result in results.values())]
 
 
+@pytest.mark.rotates(6)
 @pytest.mark.parametrize(
     "shape, axis", [((1,), 0), ((64,), 0), ((4, 32), 1), ((32, 4), 0), ((2, 1), 1)]
 )

@@ -70,6 +70,7 @@ REDUCED = [
 ]
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize("shape, axis, dtype", REDUCED)
 def test_reductions(shape: tuple[int, ...], axis: int, dtype: type) -> None:
     x = _numbers(shape, dtype)

@@ -104,6 +104,7 @@ def test_bodies_that_do_not_commute(shape: tuple[int, ...], axis: int, backwards
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("backwards", [False, True])
 @pytest.mark.parametrize("seed", range(12))
 def test_any_layout(seed: int, backwards: bool, monkeypatch: pytest.MonkeyPatch) -> None:

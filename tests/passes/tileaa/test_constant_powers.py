@@ -163,6 +163,7 @@ BOUNDS = {0.0: 0, 1.0: 0, 2.0: 0.5, 3.0: 0.51, 4.0: 0.51, 0.5: 0.5, -1.0: 0.5, -
 BOUNDS |= dict.fromkeys((1.5, 2.5, *HIGHER), 0.51)
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("machine", ["reference", "cpu"])
 @pytest.mark.parametrize(
     ("element", "exponent"),

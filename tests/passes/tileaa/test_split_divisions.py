@@ -89,6 +89,7 @@ def _starts(element: str, factor: int) -> list[int]:
     return [0, 1, -1, 5, -7, 99, *ends]
 
 
+@pytest.mark.rotates(6)
 @pytest.mark.parametrize("machine", ["reference", "cpu"])
 @pytest.mark.parametrize("element", _DTYPES)
 @pytest.mark.parametrize("divisor", [8, 56, 64, 192, 3136])
@@ -182,6 +183,7 @@ def _window(width: int, height: int, element: str) -> Any:
     return module.build()
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("checked", [False, True])
 @pytest.mark.parametrize("element", ["i8", "f16", "f32", "f64"])
 @pytest.mark.parametrize(("width", "height"), [(64, 9), (56, 11), (24, 31), (13, 40), (8, 70)])

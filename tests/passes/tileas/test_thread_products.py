@@ -152,6 +152,7 @@ def expected(case: Small, values: list[Any], steps: int) -> np.ndarray[Any, Any]
     return total.reshape(batch * m, n)
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_120a"])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_threads_multiply_without_conflicts(case: Small, arch: str) -> None:

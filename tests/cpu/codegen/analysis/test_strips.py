@@ -64,6 +64,7 @@ def test_other_axes_of_the_grid(axis: int) -> None:
     assert _launched(module, 33, x, {"threads": 2}, axis) == alone
 
 
+@pytest.mark.rotates(6)
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f64", "i8", "i16", "i32", "i64"])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_element_types(case: Callable[[Strip], None], dtype: str) -> None:

@@ -81,6 +81,7 @@ def given(element: str) -> np.ndarray:
     return mixed
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.filterwarnings("ignore:invalid value")
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("element", TYPES)

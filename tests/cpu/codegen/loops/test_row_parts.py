@@ -86,6 +86,7 @@ TOGETHER = [
 ]
 
 
+@pytest.mark.rotates(6)
 @pytest.mark.skipif(sys.platform == "win32", reason="pages are protected by mprotect")
 @pytest.mark.parametrize("names", [*ALONE, *TOGETHER], ids=" and ".join)
 @pytest.mark.parametrize("shape, height", [((1, 64), 3), ((4, 128), 7)], ids=str)
@@ -188,6 +189,7 @@ def _sums(element: str, shape: tuple[int, int], name: str) -> Any:
     return module.build()
 
 
+@pytest.mark.rotates(6)
 @pytest.mark.skipif(sys.platform == "win32", reason="pages are protected by mprotect")
 @pytest.mark.parametrize("name", FORMULAS)
 @pytest.mark.parametrize("shape, height", [((1, 128), 3), ((4, 128), 7)], ids=str)

@@ -52,6 +52,7 @@ def _masks(width: int) -> np.ndarray[Any, Any]:
     return np.array(rows)
 
 
+@pytest.mark.rotates(6)
 @pytest.mark.parametrize("cpu", PROCESSORS)
 @pytest.mark.parametrize("element", ELEMENTS)
 @pytest.mark.parametrize("width", [2, 16, 64])

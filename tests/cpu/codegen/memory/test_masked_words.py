@@ -60,6 +60,7 @@ def _kernel(kind: str, lanes: int, step: int, limit: int) -> Any:
     )
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("kind", list(_TYPES))
 @pytest.mark.parametrize("lanes", [2, 4, 8, 32])
 def test_what_lies_between_lanes_stays(kind: str, lanes: int) -> None:

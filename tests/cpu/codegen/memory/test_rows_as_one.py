@@ -90,6 +90,7 @@ def _run(machine: str, kernel: Any, element: str, width: int, sizes: tuple[int, 
     return out
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("apart", [0, 1, 5])
 @pytest.mark.parametrize("width", [2, 4, 8])
 @pytest.mark.parametrize("element", ["f32", "f16", "i8", "f64"])

@@ -71,7 +71,7 @@ def check_seed(seed: int) -> None:
             assert same_bits(mine, right).all(), (kind, count, tile, order, of_x, of_y, options)
 
 
-@pytest.mark.rotates(2)
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("seed", range(30))
 def test_channels_are_those_of_the_reference(seed: int) -> None:
     check_seed(seed)
@@ -126,6 +126,7 @@ def test_steps_read_and_write_nothing_else(dtype: Any, step: int, store: bool) -
     agree(_stepped(dtype, step, tile, max(-step, 0) * (tile - 1), store=store), inputs, results)
 
 
+@pytest.mark.rotates(6)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.float16])
 @pytest.mark.parametrize("store", [False, True], ids=["load", "store"])
 @pytest.mark.parametrize("step", [-1, 2, 3])

@@ -29,6 +29,7 @@ def _is_deferred(module: Any) -> bool:
     return ".rounds" in compiled.llvm_ir
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("cpu", LEVELS)
 @pytest.mark.parametrize("begin", [0, 3])
 @pytest.mark.parametrize("element", ["f32", "f16", "bf16", "f64"])

@@ -254,6 +254,7 @@ def test_elements_may_change_before_they_are_stored(dims: tuple[int, int, int]) 
     np.testing.assert_array_equal(c, np.maximum(a @ b * 0.5, 0))
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("dims", [(32, 32, 32), (64, 32, 32), (32, 2, 64)], ids=str)
 @pytest.mark.parametrize("swapped", [(True, False), (False, True), (True, True)], ids=str)
 @pytest.mark.parametrize("element", ["f32", "bf16", "i8"])

@@ -25,6 +25,7 @@ def numbers(seed: int, shape: tuple[int, int], element: str) -> Array:
     return np.random.default_rng(seed).integers(-4, 5, shape).astype(dtype_of(element))
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("by_columns", [False, True])
 @pytest.mark.parametrize("turned", [False, True])

@@ -127,6 +127,7 @@ def test_float_products_of_arrays(element: str, dims: Tiles):
         assert (np.abs(c - wide_a @ wide_b) <= (2 * k + 2) * unit * magnitude).all(), (m, n, k)
 
 
+@pytest.mark.rotates(6)
 @pytest.mark.parametrize("cpu", levels("host", "x86-64-v3", "generic"))
 @pytest.mark.parametrize("dims", [(1, 128, 16), (2, 16, 64), (8, 64, 32), (16, 64, 64)], ids=str)
 @pytest.mark.parametrize("element", ["f32", "f16", "bf16", "f64", "f8E4M3FN"])
@@ -142,6 +143,7 @@ def test_products_of_few_rows(element: str, dims: Tiles, cpu: str):
     assert (c == wide[0] @ wide[1]).all()
 
 
+@pytest.mark.rotates(6)
 @pytest.mark.parametrize("begin", [0, 3])
 @pytest.mark.parametrize(
     "dims", [(1, 32, 16), (2, 64, 64), (8, 32, 32), (1, 512, 32), (2, 256, 4), (4, 256, 8)], ids=str
@@ -528,6 +530,7 @@ def _turned_in_a_batch(element: str, result: str, dims: Tiles):
     return module.build()
 
 
+@pytest.mark.rotates(5)
 @pytest.mark.parametrize("cpu", LEVELS)
 @pytest.mark.parametrize("dims", [(32, 32, 32), (16, 64, 64), (32, 16, 4), (8, 8, 16)], ids=str)
 @pytest.mark.parametrize("element", ["f32", "bf16", "i8"])
@@ -628,6 +631,7 @@ def _one_of_a_batch(element: str, result: str, dims: Tiles):
     return module.build()
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("cpu", levels("host", "x86-64-v3", "generic"))
 @pytest.mark.parametrize("dims", [(32, 32, 32), (64, 64, 16), (32, 8, 64), (64, 16, 8)], ids=str)
 @pytest.mark.parametrize("element", ["f32", "f64", "f16"])

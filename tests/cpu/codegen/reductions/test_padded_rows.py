@@ -57,6 +57,7 @@ def _kernel(element: str, rows: int, padding: str, kind: str) -> Any:
     return module.build()
 
 
+@pytest.mark.rotates(6)
 @pytest.mark.parametrize("kind", ["sums", "largest"])
 @pytest.mark.parametrize("padding", ["zero", "neg_zero", "neg_inf"])
 @pytest.mark.parametrize("rows", [1, 2, 8])

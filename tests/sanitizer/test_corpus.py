@@ -18,10 +18,12 @@ RUNNABLE = [k for k in cutile_kernels() if k.launch] if cutile_available() else 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.tileir"))
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.rotates(3, 1)
 @pytest.mark.skipif(not cutile_available(), reason=CUTILE_MISSING)
-@pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize("kernel", RUNNABLE, ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize(
+    ("kernel", "seed"),
+    [pytest.param(k, seed, id=f"{k.name}-{seed}") for seed in (0, 1) for k in RUNNABLE],
+)
 def test_cutile_kernels_are_clean(kernel: CorpusKernel, seed: int) -> None:
     launch = kernel.launch
     assert launch is not None

@@ -25,6 +25,7 @@ def _variants(generic: str) -> list[str]:
     return [generic[:start] + SPELLED + generic[end:] for start, end in places]
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize("mnemonic", [name for name, cls in OPERATIONS.items() if cls.EXAMPLES])
 def test_in_the_place_of_every_attribute(mnemonic: str) -> None:
     for example in OPERATIONS[mnemonic].EXAMPLES:

@@ -49,6 +49,7 @@ def _expect(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return array.reshape(shape or (1,))
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize("shape, axis", _cases(), ids=str)
 def test_integer_sums_and_extrema(shape: tuple[int, ...], axis: int):
     rng = np.random.default_rng(axis)

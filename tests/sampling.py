@@ -5,6 +5,10 @@ others find, and each compiles or runs a kernel. So of tests in ``FOLDERS`` one 
 diagonals: where one parameter goes on, so does the partner that the others have for it. Every value of every
 parameter is in some case that runs, and as far as there are enough cases, with different values of the others.
 
+What does not change the kernel, such as the extents of arrays, is better no parameter: the test then compiles the
+kernel once and runs it with all of them. Of a long list times another parameter every item runs; where that is too
+much, the pairs are one parameter.
+
 The mark ``rotates(n)`` gives the number, also for a test with one parameter such as a seed; ``rotates(1)`` keeps
 all. Tests over the same kernels take different ones, ``rotates(2)`` and ``rotates(2, 1)``. ``--long`` and ``--bless``
 run all, and so does who names tests or selects them by ``-k``. ``some(seeds)`` are a sixth of what a test goes through

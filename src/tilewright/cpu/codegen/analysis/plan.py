@@ -18,7 +18,7 @@ from tilewright.cpu.codegen.analysis.segments import Segments, find_segments
 from tilewright.cpu.codegen.emitter.table import refuse
 from tilewright.dialects import facts
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.ops.memory import Load, TiledLoadOp, TiledStoreOp
+from tilewright.dialects.nv_tileaa.ops.memory import Load, TiledLoadOp
 from tilewright.dialects.nv_tileaa.ops.shapes import BroadcastOp, CatOp, ExtractOp, ExtractSliceOp
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
 
@@ -56,7 +56,7 @@ class Plan:
     """Results of ``scf.while`` that share the buffer of what its next round begins with: result to argument of its first block."""
     non_temporal: set[Operation] = field(default_factory=set)
     """Stores of which nothing is read again, so that they need no place in caches."""
-    groups: dict[Operation, list[TiledStoreOp]] = field(default_factory=dict)
+    groups: dict[Operation, list[store_groups.AnyStore]] = field(default_factory=dict)
     """Stores that are made in the nest of the last one of them (``store_groups``), by each of them."""
     segments: Segments = field(default_factory=Segments)
     """Where long code is cut."""

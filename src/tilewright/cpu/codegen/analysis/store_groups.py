@@ -17,44 +17,42 @@ from tilewright.analysis.tileaa.equality import same_value
 from tilewright.cpu.codegen.analysis import cost_model, effects
 from tilewright.cpu.codegen.analysis.known_numbers import known_number
 from tilewright.dialects.nv_tileaa import types as T
-from tilewright.dialects.nv_tileaa.ops.memory import Load, TiledStoreOp
+from tilewright.dialects.nv_tileaa.ops.memory import Load, StoreOp, TiledStoreOp
 from tilewright.dialects.nv_tileaa.ops.shapes import BlockTileOp
 from tilewright.dialects.syntax.engine import values_of
 
-_MOST = 8
+AnyStore = StoreOp | TiledStoreOp
+"""A store through pointers, or through a view."""
+
+_MOST = 16
 
 
 def find_groups(
     ops: Sequence[Operation], never_read: Set[Operation], *, distinct_arguments: bool
-) -> list[list[TiledStoreOp]]:
+) -> list[list[AnyStore]]:
     """The groups of two stores and more, each in the order of the program. ``never_read``: stores to memory
     from which nothing is read.
 
-    Stores of a group are weak and without masks, of tiles with one axis longer than 1, to arrays that
-    are known and all different, or tiles of one view at known distances that nothing reads. Between the first and the last one stand only operations that are
-    evaluated where they are read, and loads of other arrays than those stored to before.
+    Stores of a group are weak, all through views or all through tiles of pointers, and to arrays that are known. Those through
+    views have no masks, tiles with one axis longer than 1, and all different arrays, or tiles of one view at known distances that
+    nothing reads. Whether two of those through pointers that write to one array meet is asked when the code runs. Between the first and the last one stand only operations that are evaluated where they are read, and loads of other
+    arrays than those stored to before.
     """
     if not distinct_arguments:
         return []
-    groups: list[list[TiledStoreOp]] = []
+    groups: list[list[AnyStore]] = []
     for block in dict.fromkeys(op.parent for op in ops):
         if block is not None:
             groups += _groups_in(block, never_read)
     return groups
 
 
-def _groups_in(block: Block, never_read: Set[Operation]) -> list[list[TiledStoreOp]]:
-    found: list[list[TiledStoreOp]] = [[]]
-    targets: dict[TiledStoreOp, _Target] = {}
+def _groups_in(block: Block, never_read: Set[Operation]) -> list[list[AnyStore]]:
+    found: list[list[AnyStore]] = [[]]
     for op in block.ops:
         group = found[-1]
-        if isinstance(op, TiledStoreOp) and _can_join(op):
-            here = targets[op] = _Target.of(op)
-            if len(group) < _MOST and all(
-                _go_together(other, op)
-                or (never_read >= {op, other} and targets[other].is_beside(here))
-                for other in group
-            ):
+        if isinstance(op, AnyStore) and _can_join(op):
+            if len(group) < _MOST and _go_together([*group, op], never_read):
                 group.append(op)
             else:
                 found.append([op])
@@ -63,23 +61,38 @@ def _groups_in(block: Block, never_read: Set[Operation]) -> list[list[TiledStore
     return [group for group in found if len(group) > 1]
 
 
-def _can_join(op: TiledStoreOp) -> bool:
-    owner = op.value.owner
-    view = op.operands[0]
-    if not op.is_weak or op.mask is not None or not isinstance(view.owner, BlockTileOp):
+def _can_join(op: AnyStore) -> bool:
+    target, owner = op.operands[0], op.value.owner
+    if not op.is_weak or effects.root_of(target) is None:
         return False
     dims = T.dims_of(op.value.type)
     whole = T.element_name(T.element_of(op.value.type)) not in ("i4", "f4E2M1FN")
+    lazy = isinstance(owner, Operation) and cost_model.is_lazy(owner)
+    if isinstance(op, StoreOp):
+        return whole and lazy and bool(dims) and isinstance(target.type, T.TileType)
     # Along one axis vectors have the same direction for all.
     long = sum(extent > 1 for extent in dims)
-    lazy = isinstance(owner, Operation) and cost_model.is_lazy(owner)
-    return whole and long == 1 and lazy and effects.root_of(view) is not None
+    return (
+        whole and lazy and long == 1 and op.mask is None and isinstance(target.owner, BlockTileOp)
+    )
 
 
-def _go_together(one: TiledStoreOp, other: TiledStoreOp) -> bool:
-    same = T.dims_of(one.value.type) == T.dims_of(other.value.type)
-    roots = effects.root_of(one.operands[0]), effects.root_of(other.operands[0])
-    return same and roots[0] != roots[1]
+def _go_together(group: Sequence[AnyStore], never_read: Set[Operation]) -> bool:
+    """Whether stores, of which all but the last go together, are a group."""
+    first, last = group[0], group[-1]
+    if type(first) is not type(last) or T.dims_of(first.value.type) != T.dims_of(last.value.type):
+        return False
+    if isinstance(first, StoreOp):
+        return True
+    arrays = [effects.root_of(op.operands[0]) for op in group]
+    if len(set(arrays)) == len(arrays):
+        return True
+    targets = [_Target.of(op) for op in group if isinstance(op, TiledStoreOp)]
+    return never_read >= set(group) and all(
+        target.is_beside(targets[-1])
+        for target, array in zip(targets[:-1], arrays, strict=False)
+        if array == arrays[-1]
+    )
 
 
 def are_beside(one: TiledStoreOp, other: TiledStoreOp) -> bool:
@@ -121,7 +134,7 @@ def _has_unknown_strides(view: SSAValue) -> bool:
     return isinstance(memref, T.MemrefType) and T.DYNAMIC in memref.stride_dims
 
 
-def _may_stand_between(op: Operation, group: Sequence[TiledStoreOp]) -> bool:
+def _may_stand_between(op: Operation, group: Sequence[AnyStore]) -> bool:
     if isinstance(op, Load):
         root = effects.root_of(op.operands[0])
         written = [effects.root_of(store.operands[0]) for store in group]

@@ -654,7 +654,7 @@ class FunctionEmitter:
     ) -> RowPart | None:
         """Where rows need no checks of what a nest reads and writes through pointers; None where that is not known, or
         nothing is read and written so. ``shape``: extents, the axis of vectors, their length."""
-        ends = [] if into.through is not None else into.all_ends(guard)
+        ends = [] if into.through else into.all_ends(guard)
         if ends is None or self.rarely:
             return None
         part = row_part(self.builder, tiles, ends, into.through, *shape)
@@ -672,7 +672,7 @@ class FunctionEmitter:
         """What a nest asks of each row that numbers from memory choose; None where it does not."""
         if self.rarely or self.plan.end >= _LONG_CODE:
             return None
-        ends = [] if into.through is not None else into.all_ends(guard)
+        ends = [] if into.through else into.all_ends(guard)
         at_once = unroll_of(tiles)
         rows = single_rows(self.unit.target, tiles, into.through, ends, shape, at_once)
         if rows is not None:

@@ -62,14 +62,14 @@ class Into:
     """The memory that a nest writes to: ``non_temporal``: whether stores bypass the caches, where they may;
     ``limits``: behind which nothing is written, along each axis; ``loose``: where elements may lie at
     distances; ``strided``: whether there is code for such; ``ends``: the limits of each tile that is written, None where there
-    is more to check; ``through``: the pointers of a store, if its guard asks nothing else."""
+    is more to check; ``through``: the pointers of stores, if the guard asks nothing else."""
 
     non_temporal: Value | None
     limits: Sequence[Value | None]
     loose: Sequence[Loose] = ()
     strided: bool = True
     ends: Sequence[Limits | None] = ()
-    through: PointerAccess | None = None
+    through: Sequence[PointerAccess] = ()
 
     def all_ends(self, guard: Sequence[Value]) -> list[Limits] | None:
         """The limits of what is written; None where something else is asked by the guard of the nest."""
@@ -159,7 +159,7 @@ def row_part(
     b: Builder,
     tiles: Sequence[Tile],
     written: Sequence[Limits],
-    through: PointerAccess | None,
+    through: Sequence[PointerAccess],
     dims: Sequence[int],
     axis: int,
     width: int,
@@ -176,9 +176,12 @@ def row_part(
     spans = RowSpans(b, row=row, axes=others, extent=dims[axis])
     found = _Found(b, spans=spans)
     try:
-        if through is not None and through.guard is not None:
+        for access in through:
             spans.coords = coords
-            spans.store(through.pointers, through.mask)
+            if access.guard is None:
+                spans.store_anywhere()
+            else:
+                spans.store(access.pointers, access.mask)
         off = list(spans.off)
         for tile in tiles:
             found.visit(tile, coords, row)

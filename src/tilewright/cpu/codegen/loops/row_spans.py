@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial, reduce
 
 from llvmlite import ir
 
@@ -39,7 +40,8 @@ class RowSpans(Spans):
 
     ``coords`` are the positions of the tile that is looked at, ``row`` the one of them that runs along the vectors, ``axes``
     those of the other axes. ``begins`` and ``ends``: no place before the largest of the first, and none from the least of
-    the second on, is known to need no checks. ``off``: from there on a mask is off, where ``exact`` holds.
+    the second on, is known to need no checks. ``off``: from there on a mask is off, where ``exact`` holds; behind stores, those
+    of all of them.
     """
 
     coords: Coords = ()
@@ -51,6 +53,10 @@ class RowSpans(Spans):
     off: list[Value] = field(default_factory=list)
     exact: list[Value] = field(default_factory=list)
     """Where all hold, ``off`` is right: nothing but the comparisons of the mask changes along the row."""
+    compared: set[int] = field(default_factory=set)
+    """The ``ends``, by ``id``, that are places from which on the mask of a store is off."""
+    stores: int = 0
+    """How many stores have been looked at."""
 
     def access(self, pointers: Tile, mask: Tile | None) -> None:
         """Add what an access asks. Raises ``Unknown`` where no formula tells."""
@@ -60,16 +66,27 @@ class RowSpans(Spans):
             self.all_on(mask)
 
     def store(self, pointers: Tile, mask: Tile | None) -> None:
-        """Add what a store asks, before all else; its mask tells where nothing is to be done. Raises ``Unknown`` where no
-        formula tells."""
+        """Add what a store asks, before all else; the masks of all stores tell where nothing is to be done. Raises ``Unknown``
+        where no formula tells."""
+        before, self.off = self.off, []
         self.access(pointers, mask)
         b, last = self.b, number_of(self.extent)
-        compared = {id(place) for place in self.off}
+        self.compared |= {id(place) for place in self.off}
         self.exact = [
             *self.conditions,
             *(b.icmp_signed("<=", place, number_of(0)) for place in self.begins),
-            *(b.icmp_signed(">=", p, last) for p in self.ends if id(p) not in compared),
+            *(b.icmp_signed(">=", p, last) for p in self.ends if id(p) not in self.compared),
         ]
+        if self.stores:
+            known = before and self.off
+            places = [reduce(partial(_least, b), each) for each in (before, self.off) if known]
+            self.off = [llvm.intrinsic(b, "smax", places)] if known else []
+        self.stores += 1
+
+    def store_anywhere(self) -> None:
+        """There is a store of which nothing tells where it writes nothing."""
+        self.off = []
+        self.stores += 1
 
     def _offsets(self, pointers: Tile) -> None:
         if isinstance(pointers, Mapped):
@@ -293,6 +310,10 @@ class RowSpans(Spans):
         b = self.b
         places = distance if step == 1 else _rounded_down(b, distance, number_of(step))
         return b.add(places, number_of(1))
+
+
+def _least(b: Builder, one: Value, other: Value) -> Value:
+    return llvm.intrinsic(b, "smin", [one, other])
 
 
 def _rounded_down(b: Builder, number: Value, by: Value) -> Value:

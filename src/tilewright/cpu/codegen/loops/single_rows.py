@@ -49,7 +49,7 @@ class SingleRows:
     """What a nest reads, and writes ``through`` pointers, with the limits of views that it writes to."""
 
     tiles: Sequence[Tile]
-    through: PointerAccess | None
+    through: Sequence[PointerAccess]
     ends: Sequence[Limits]
     axis: int
     width: int
@@ -64,8 +64,8 @@ class SingleRows:
         at = tuple(row if axis == self.axis else index for axis, index in enumerate(coords))
         found = _Found(nest, row, dims[self.axis])
         try:
-            if self.through is not None:
-                found.store(self.through, at)
+            for access in self.through:
+                found.store(access, at)
             for tile in self.tiles:
                 found.visit(tile, at)
             for limits in self.ends:
@@ -81,7 +81,7 @@ class SingleRows:
 def single_rows(
     target: CpuTarget,
     tiles: Sequence[Tile],
-    through: PointerAccess | None,
+    through: Sequence[PointerAccess],
     ends: Sequence[Limits] | None,
     shape: tuple[Sequence[int], int, int],
     rounds: int,
@@ -95,7 +95,7 @@ def single_rows(
     if dims[axis] // width < _FEWEST_VECTORS:
         return None
     accesses = [tile.through_pointers for tile in walk(*tiles)]
-    if not any(each is not None and asks_rows(target, each) for each in (*accesses, through)):
+    if not any(each is not None and asks_rows(target, each) for each in (*accesses, *through)):
         return None
     return SingleRows(tiles, through, ends, axis, width, min(rounds, dims[axis] // width // 2))
 
@@ -192,7 +192,8 @@ class _Found:
 
     def store(self, access: PointerAccess, coords: Coords) -> None:
         """What is written through pointers, before all else."""
-        self._look(access, coords, self.spans.store)
+        if not self._look(access, coords, self.spans.store):
+            self.spans.store_anywhere()
 
     def _access(self, access: PointerAccess, coords: Coords) -> None:
         off = list(self.spans.off)
@@ -201,16 +202,18 @@ class _Found:
 
     def _look(
         self, access: PointerAccess, coords: Coords, ask: Callable[[Tile, Tile | None], None]
-    ) -> None:
-        """What an access asks; one whose elements ask goes on so where no formula tells. Raises ``Unknown`` for others."""
+    ) -> bool:
+        """What an access asks; one whose elements ask goes on so where no formula tells. Raises ``Unknown`` for others. Whether
+        it is known then."""
         spans, needed = self.spans, self.nest.masked and access.guard is not None
         if not access.asks and not needed:
-            return
+            return False
         before = [list(each) for each in (spans.begins, spans.ends, spans.off, spans.exact)]
         spans.coords = coords
         if spans.attempt(lambda: ask(access.pointers, access.whole_mask)):
             self.certain.add((id(access.pointers), id(access.whole_mask)))
-        elif needed:
+            return True
+        if needed:
             raise Unknown
-        else:
-            spans.begins, spans.ends, spans.off, spans.exact = before
+        spans.begins, spans.ends, spans.off, spans.exact = before
+        return False

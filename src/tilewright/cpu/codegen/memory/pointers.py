@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
+from typing import cast
 
 from llvmlite import ir
 
+from tilewright.cpu.codegen.analysis.effects import root_of
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter, vector_axis
 from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.ir import llvm
@@ -44,7 +47,12 @@ from tilewright.cpu.codegen.loops.tiles import (
     to_buffer,
     walk,
 )
-from tilewright.cpu.codegen.loops.value_ranges import Whole, whole_access, whole_in_row
+from tilewright.cpu.codegen.loops.value_ranges import (
+    Whole,
+    reach,
+    whole_access,
+    whole_in_row,
+)
 from tilewright.cpu.codegen.memory.access import (
     ViewLoad,
     both,
@@ -481,33 +489,99 @@ def store(f: FunctionEmitter, op: M.StoreOp) -> None:
         # What goes into a memref, one element after the other, is small.
         ordered_store(f, op)
         return
-    value, mask = f.tile(op.value), optional(f, op.mask)
-    pointers = pointers_of(f, op, mask)
-    element, dims = value.element, T.dims_of(op.value.type)
-    whole = whole_access(f.builder, pointers, mask) if dims else None
-    spaced = None if whole is None else _spaced(f.builder, pointers, whole, element)
-
-    def note(reason: str) -> None:
-        f.unit.remarks.add("gather", f"a store scatters its elements: {reason}", op)
-
-    put = _PointerStore(value, pointers, mask, note, whole, spaced).put
-    addressing = [tile for tile in (pointers, mask) if tile is not None]
-    if whole is None:
-        into = Into(None, (), through=access_of(pointers, mask, None))
-        f.nest(dims, [value, *addressing], put, into=into)
-        f.give_token(op)
-        return
-    own = [] if whole.guard is None else [whole.guard]
-    loose = [] if spaced is None else [spaced.loose]
-    guard = [*guards(*addressing), *([each.inside for each in loose] or own)]
-    few = None if spaced is not None else _fewer_lanes(f, pointers, whole, None)
-    lanes = None if few is None else min(few, f.lanes([value], dims[vector_axis(dims)]))
-    through: PointerAccess | None = access_of(pointers, mask, whole)
-    if spaced is not None or (guards(*addressing) and not asks_rows(f.unit.target, through)):
-        through = None
-    into = Into(None, (), loose, through=through)
-    f.nest(dims, [value], put, lanes=lanes, guard=guard, into=into)
+    group = cast(list[M.StoreOp], f.plan.groups.get(op, [op]))
+    if op is f.plan.leader(op):
+        _store(f, group)
     f.give_token(op)
+
+
+def _store(f: FunctionEmitter, ops: list[M.StoreOp]) -> None:
+    """Stores of tiles of one shape in one nest; in turn, once all values are known, where they may meet."""
+    stores = [_PointerStore.of(f, op) for op in ops]
+    apart = _lie_apart(f, ops, stores)
+    if apart is None:
+        _store_together(f, stores)
+        return
+
+    def in_turn() -> None:
+        pairs = [(f.buffer(s.value.element, s.value.dims, f.now), s.value) for s in stores]
+        f.fill(pairs)
+        for store, (value, _) in zip(stores, pairs, strict=True):
+            _store_together(f, [replace(store, value=value)])
+
+    if isinstance(apart, ir.Constant) or f.rarely:
+        in_turn()
+    else:
+        f.either(apart, lambda: _store_together(f, stores), in_turn)
+
+
+def _lie_apart(
+    f: FunctionEmitter, ops: Sequence[M.StoreOp], stores: Sequence[_PointerStore]
+) -> Value | None:
+    """Whether each store to an array, in what it reaches, lies behind the one before it, or each before it; None where they write
+    to different arrays."""
+    b, arrays = f.builder, [root_of(op.base) for op in ops]
+    if len(set(arrays)) == len(arrays):
+        return None
+    never = ir.Constant(I1, 0)
+    found: list[Value] = []
+    for array in dict.fromkeys(arrays):
+        same = [store for store, each in zip(stores, arrays, strict=True) if each == array]
+        reached = [reach(b, store.pointers, store.mask) for store in same] if same[1:] else []
+        orders: list[list[Value]] = [[], []]
+        for one, other in pairwise(reached):
+            if one is None or other is None:
+                return never
+            found += [one.fits, other.fits]
+            for order, low, high in zip(orders, (one, other), (other, one), strict=True):
+                behind = b.add(low.last, ir.Constant(I64, same[0].value.element.memory_bytes))
+                order.append(b.icmp_unsigned("<=", behind, high.first))
+        if same[1:]:
+            up, down = (llvm.all_of(b, order) for order in orders)
+            assert up is not None
+            assert down is not None
+            found.append(b.or_(up, down))
+    return llvm.all_of(b, found)
+
+
+def _store_together(f: FunctionEmitter, stores: Sequence[_PointerStore]) -> None:
+    """Stores in one nest: all values of an iteration are computed before the first one is written."""
+    values = [store.value for store in stores]
+    dims = values[0].dims
+
+    def put(nest: LoopNest, coords: Coords) -> None:
+        found = [nest.vector(value, coords) for value in values]
+        for store, data in zip(stores, found, strict=True):
+            store.put(nest, coords, data)
+
+    tiles, guard, loose = list(values), [], []
+    through: list[PointerAccess] | None = []
+    lanes: int | None = None
+    for store in stores:
+        addressing = [tile for tile in (store.pointers, store.mask) if tile is not None]
+        access = access_of(store.pointers, store.mask, store.whole)
+        if store.whole is None:
+            tiles += addressing
+        else:
+            own = [] if store.whole.guard is None else [store.whole.guard]
+            loose += [] if store.spaced is None else [store.spaced.loose]
+            guard += [
+                *guards(*addressing),
+                *(own if store.spaced is None else [store.spaced.loose.inside]),
+            ]
+            if store.spaced is None:
+                few = _fewer_lanes(f, store.pointers, store.whole, None)
+                if few is not None:
+                    usual = f.lanes(values, dims[vector_axis(dims)])
+                    lanes = min(few, usual if lanes is None else lanes)
+            if store.spaced is not None or (
+                guards(*addressing) and not asks_rows(f.unit.target, access)
+            ):
+                through = None
+        if through is not None:
+            through.append(access)
+    into = Into(None, (), loose, through=through or ())
+    f.nest(dims, tiles, put, lanes=lanes, guard=guard, into=into)
 
 
 @dataclass(frozen=True, slots=True)
@@ -522,11 +596,23 @@ class _PointerStore:
     whole: Whole | None
     spaced: Spaced | None
 
-    def put(self, nest: LoopNest, coords: Coords) -> None:
-        """Store the elements at these positions."""
+    @staticmethod
+    def of(f: FunctionEmitter, op: M.StoreOp) -> _PointerStore:
+        """What an operation stores."""
+        value, mask = f.tile(op.value), optional(f, op.mask)
+        pointers = pointers_of(f, op, mask)
+        whole = whole_access(f.builder, pointers, mask) if value.dims else None
+        spaced = None if whole is None else _spaced(f.builder, pointers, whole, value.element)
+
+        def note(reason: str) -> None:
+            f.unit.remarks.add("gather", f"a store scatters its elements: {reason}", op)
+
+        return _PointerStore(value, pointers, mask, note, whole, spaced)
+
+    def put(self, nest: LoopNest, coords: Coords, data: Value) -> None:
+        """Store the elements at these positions, ``data``."""
         lanes, element = lanes_in(coords), self.value.element
         whole = _known(nest, self.pointers, self.mask, self.whole)
-        data = nest.vector(self.value, coords)
         proven = whole is not None and whole.on is not None and not nest.masked
         on = None
         if self.mask is not None and not proven:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 from math import prod
+from typing import cast
 
 from xdsl.dialects import scf
 
@@ -99,7 +100,7 @@ def tiled_store(f: FunctionEmitter, op: M.TiledStoreOp) -> None:
         return
     if op in f.plan.groups:
         if op is f.plan.leader(op):
-            _store_group(f, f.plan.groups[op])
+            _store_group(f, cast(list[M.TiledStoreOp], f.plan.groups[op]))
     else:
         _store(f, op)
     f.give_token(op)
@@ -184,7 +185,7 @@ def _store_group(f: FunctionEmitter, group: list[M.TiledStoreOp]) -> None:
     dims = T.dims_of(group[0].value.type)
     values = [f.tile(op.value) for op in group]
     places = [position_of_tile(f, op, dims) for op in group]
-    if any(are_beside(group[0], op) for op in group[1:]):
+    if any(are_beside(*pair) for pair in combinations(group, 2)):
         _store_woven(f, group, values, places)
         return
     bypasses = [non_temporal_where(f, op, place) for op, place in zip(group, places, strict=True)]

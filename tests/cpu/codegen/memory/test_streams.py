@@ -70,8 +70,9 @@ DTYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "i8": np.int8
 
 @pytest.fixture
 def small_caches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every array counts as larger than the caches."""
+    """Every array counts as larger than the caches, and so does what a kernel accesses."""
     monkeypatch.setattr(access, "_LARGER_THAN_CACHES", 1)
+    monkeypatch.setattr(access, "_SHARE_OF_CACHE", 1 << 60)
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", "")
 
 
@@ -108,6 +109,61 @@ def test_rows_that_begin_anywhere_in_a_line(
         assert (y[:, :columns] == x).all()
         assert (y[:, columns] == 99).all()
         assert (room[:start] == 99).all() and (room[start + y.size :] == 99).all()
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (64, 1)], ids=["short", "long"])
+def test_what_all_arrays_take_together_decides(sizes: tuple[int, int]):
+    """A short array beside a long one goes past the caches, too."""
+    target = cpu_target("host")
+    long, short = (max(size * target.l3_bytes // 64 // 4, 4096) for size in sizes)
+    module = ModuleBuilder()
+    with module.entry("k", {"x": ptr("f32"), "y": ptr("f32")}) as k:
+        block, _, _ = k.get_tile_block_id()
+        x, y = (
+            k.partition(k.make_tensor_view(base, shape=[size], strides=[1]), tile=(1024,))
+            for base, size in ((k.args.x, long), (k.args.y, short))
+        )
+        values, _ = k.load_view_tko(x, [block])
+        k.store_view_tko(values * values, y, [block])
+    assert _streams(module.build()) == (target.is_x86 and sizes != (1, 1))
+
+
+def _copied(tile: int, element: str) -> Any:
+    """``to[first + i] = from[i]`` through pointers, as far as a mask goes."""
+    module = ModuleBuilder()
+    parameters = {"x": ptr(element), "y": ptr(element), "first": "i32", "count": "i32"}
+    with module.entry("copy", parameters) as k:
+        block, _, _ = k.get_tile_block_id()
+
+        def spread(value: Value) -> Value:
+            return k.broadcast(k.reshape(value, shape=(1,)), shape=(tile,))
+
+        place = k.iota(shape=(tile,), to="i32") + spread(block * tile)
+        inside = k.cmpi(
+            place, spread(k.args.count), comparison_predicate="less_than", signedness="signed"
+        )
+        values, _ = k.load_ptr_tko(k.offset(spread(k.args.x), place), inside)
+        k.store_ptr_tko(k.offset(spread(k.args.y), place + spread(k.args.first)), values, inside)
+    return module.build()
+
+
+@pytest.mark.parametrize("cpu", TARGETS)
+@pytest.mark.parametrize("element", DTYPES)
+def test_stores_through_pointers_go_past_the_caches(small_caches: None, element: str, cpu: str):
+    if missing_features(cpu_target(cpu)):
+        pytest.skip("the processor lacks features of this level")
+    tile, dtype = 512, np.dtype(DTYPES[element])
+    module = _copied(tile, element)
+    if dtype.itemsize * tile >= access.SHORTEST_STREAM:
+        assert _streams(module, cpu=cpu) == cpu_target(cpu).is_x86
+    program = Program(module, options=LaunchOptions(cpu=cpu, threads=1))
+    x = (np.arange(3 * tile) % 97).astype(dtype)
+    for first in (0, 1, 16 // dtype.itemsize, 64 // dtype.itemsize):
+        for count in (3 * tile, 2 * tile, 2 * tile + 7, 5):
+            y = np.full(4 * tile, 99, dtype)
+            program.launch("copy", (3, 1), (x, y, first, count))
+            assert (y[first : first + count] == x[:count]).all()
+            assert (y[:first] == 99).all() and (y[first + count :] == 99).all()
 
 
 def _centred(index: str, width: int = 2048, *, early: bool = False) -> Any:

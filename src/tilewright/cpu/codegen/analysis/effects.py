@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from xdsl.dialects import scf
@@ -17,7 +17,15 @@ from tilewright.dialects.facts import Ordering, Pointing
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
-from tilewright.dialects.nv_tileaa.ops.memory import Atomic, Load, Store, TiledLoadOp, TiledStoreOp
+from tilewright.dialects.nv_tileaa.ops.memory import (
+    Atomic,
+    Load,
+    Store,
+    StoreOp,
+    TiledLoadOp,
+    TiledStoreOp,
+)
+from tilewright.dialects.nv_tileaa.ops.shapes import BlockTileOp
 from tilewright.dialects.nv_tileas.elementwise import is_elementwise
 
 Root = object
@@ -155,11 +163,21 @@ def stores_never_read(ops: list[Operation], distinct_arguments: bool) -> set[Ope
     if not distinct_arguments or any(may_synchronise(op) or is_barrier(op) for op in ops):
         return set()
     read = {root_of(op.operands[0]) for op in ops if isinstance(op, Load)}
-    stores = [op for op in ops if isinstance(op, TiledStoreOp)]
+    stores = [op for op in ops if isinstance(op, StoreOp | TiledStoreOp)]
     written = {op: root_of(op.operands[0]) for op in stores}
     if None in read:
         return set()
     return {op for op, root in written.items() if root is not None and root not in read}
+
+
+def arrays_behind_views(ops: Sequence[Operation]) -> list[SSAValue]:
+    """A memref of each array that is accessed through views of it, in the order of the program."""
+    found: dict[Root, SSAValue] = {}
+    for op in ops:
+        view = op.operands[0].owner if isinstance(op, TiledLoadOp | TiledStoreOp) else None
+        if isinstance(view, BlockTileOp) and (root := root_of(view.source)) is not None:
+            found.setdefault(root, view.source)
+    return list(found.values())
 
 
 def may_write(op: Operation, root: Root | None) -> bool:

@@ -56,6 +56,8 @@ class Plan:
     """Results of ``scf.while`` that share the buffer of what its next round begins with: result to argument of its first block."""
     non_temporal: set[Operation] = field(default_factory=set)
     """Stores of which nothing is read again, so that they need no place in caches."""
+    arrays: list[SSAValue] = field(default_factory=list)
+    """A memref of each array that is accessed through views: what has to have a place in caches, if anything is to stay there."""
     groups: dict[Operation, list[store_groups.AnyStore]] = field(default_factory=dict)
     """Stores that are made in the nest of the last one of them (``store_groups``), by each of them."""
     segments: Segments = field(default_factory=Segments)
@@ -153,6 +155,7 @@ def make_plan(
     plan.segments = find_segments(ops, joined)
     plan.networks = find_networks(ops, joined, run_bytes)
     plan.non_temporal = effects.stores_never_read(ops, distinct_arguments)
+    plan.arrays = effects.arrays_behind_views(ops)
     if groups:
         for group in store_groups.find_groups(
             ops, plan.non_temporal, distinct_arguments=distinct_arguments

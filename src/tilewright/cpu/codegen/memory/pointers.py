@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from itertools import pairwise
+from math import prod
 from typing import cast
 
 from llvmlite import ir
@@ -20,6 +21,7 @@ from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, lanes_in
 from tilewright.cpu.codegen.loops.lane_strides import (
     LaneStrides,
+    along_last,
     follows_none,
     lane_strides_of,
     most_lanes,
@@ -54,11 +56,15 @@ from tilewright.cpu.codegen.loops.value_ranges import (
     whole_in_row,
 )
 from tilewright.cpu.codegen.memory.access import (
+    SHORTEST_STREAM,
+    STREAM_ALIGNMENT,
     ViewLoad,
     both,
     loaded,
     position_of_tile,
     scatter_to,
+    store_vector,
+    too_many_bytes,
 )
 from tilewright.cpu.codegen.memory.addresses import (
     masked_off,
@@ -580,14 +586,40 @@ def _store_together(f: FunctionEmitter, stores: Sequence[_PointerStore]) -> None
                 through = None
         if through is not None:
             through.append(access)
-    into = Into(None, (), loose, through=through or ())
+    into = Into(_bypass_caches(f, stores), (), loose, through=through or ())
     f.nest(dims, tiles, put, lanes=lanes, guard=guard, into=into)
+
+
+def _bypass_caches(f: FunctionEmitter, stores: Sequence[_PointerStore]) -> Value | None:
+    """Whether stores of single rows bypass the caches: the kernel reads nothing of the arrays, and its blocks write more than
+    need stay there. None where they never do."""
+    dims, elements = stores[0].value.dims, [store.value.element for store in stores]
+    row = dims[-1] if dims else 0
+    if (
+        not (f.unit.target.is_x86 and f.has_room)
+        or prod(dims) != row
+        or any(row * element.memory_bytes < SHORTEST_STREAM for element in elements)
+        or not all(store.op in f.plan.non_temporal and store.is_run for store in stores)
+    ):
+        return None
+    b = f.builder
+    reached = [reach(b, store.pointers, store.mask) for store in stores]
+    first = [each.first for each in reached if each is not None]
+    if len(first) < len(stores):
+        return None
+    low_bits = b.and_(reduce(b.or_, first), ir.Constant(I64, STREAM_ALIGNMENT - 1))
+    blocks = reduce(b.mul, [b.zext(extent, I64) for extent in f.frame.grid])
+    written = b.mul(blocks, ir.Constant(I64, row * sum(each.memory_bytes for each in elements)))
+    large = b.icmp_unsigned(">=", written, ir.Constant(I64, too_many_bytes(f) // 2))
+    f.unit.has_non_temporal_stores = True
+    return b.and_(b.icmp_unsigned("==", low_bits, ir.Constant(I64, 0)), large)
 
 
 @dataclass(frozen=True, slots=True)
 class _PointerStore:
     """A store to a tile of pointers."""
 
+    op: M.StoreOp
     value: Tile
     pointers: Tile
     mask: Tile | None
@@ -607,7 +639,16 @@ class _PointerStore:
         def note(reason: str) -> None:
             f.unit.remarks.add("gather", f"a store scatters its elements: {reason}", op)
 
-        return _PointerStore(value, pointers, mask, note, whole, spaced)
+        return _PointerStore(op, value, pointers, mask, note, whole, spaced)
+
+    @property
+    def is_run(self) -> bool:
+        """Whether the elements of a row are known to follow one another, where no number wraps."""
+        if self.whole is None or self.spaced is not None:
+            return False
+        strides = along_last(self.pointers, self.whole.settled)
+        size = self.value.element.memory_bytes
+        return strides is not None and strides.exact and strides.is_run(size)
 
     def put(self, nest: LoopNest, coords: Coords, data: Value) -> None:
         """Store the elements at these positions, ``data``."""
@@ -685,6 +726,9 @@ def _stored_together(
     """A store to addresses that follow one another; where ``fits`` does not hold, each is computed for itself."""
     first = nest.eval(pointers, first_lane(nest, coords)).value
     b = nest.inner
+    if nest.non_temporal and llvm.is_all_on(on):
+        store_vector(b, data, b.inttoptr(first, PTR), element, non_temporal=True)
+        return
     if fits is None:
         _run_store(b, first, data, on, element)
         return

@@ -572,7 +572,9 @@ class FunctionEmitter:
             nest = LoopNest(b, masked=masked, non_temporal=beyond, strides=known, work=work)
             nest.fetches = rows_ahead(tiles) <= _MOST_ROWS
             at_once = 1 if masked else rounds if stride == 1 else min(rounds, UNROLL)
-            over(nest, Shape(*extents, at_once, short), body, into.limits, rows=rows, **how)
+            columns = not self.unit.target.has("avx512bw")
+            shape = Shape(*extents, at_once, short, columns)
+            over(nest, shape, body, into.limits, rows=rows, **how)
             nest.close_all()
             return []
 

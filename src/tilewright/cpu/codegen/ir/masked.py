@@ -73,6 +73,24 @@ def masked_store(b: Builder, data: Value, pointer: Value, on: Value) -> None:
     b.call(function, [data, pointer, on])
 
 
+def mask_where(b: Builder, mask: Value, holds: Value) -> Value:
+    """A mask of several lanes, all off unless a condition holds.
+
+    AVX holds masks in words as wide as the elements. A mask that was found once for many rows is kept in such words, which the
+    condition of each row turns off; LLVM would take them to shorter words and back.
+    """
+    target, lanes = llvm.target_of(b), llvm.lanes_of(mask.type)
+    few = lanes * 8 < 32
+    if few or not target.has("avx2") or target.has("avx512f") or isinstance(mask, ir.Constant):
+        return b.and_(mask, llvm.splat(b, holds, lanes))
+    bits = min(max(target.vector_bits // lanes, 8), 64)
+    words = ir.VectorType(ir.IntType(bits), lanes)
+    floats = ir.VectorType(ir.FloatType(), bits * lanes // 32)
+    held = llvm.intrinsic(b, "arithmetic.fence", [b.bitcast(b.sext(mask, words), floats)])
+    each = llvm.splat(b, b.sext(holds, words.element), lanes)
+    return b.icmp_signed("<", b.and_(b.bitcast(held, words), each), llvm.number(words, 0))
+
+
 def store_whole(b: Builder, data: Value, pointer: Value, align: int) -> None:
     """Store a vector or a number, at a multiple of ``align`` bytes.
 

@@ -25,13 +25,14 @@ Body = Callable[[LoopNest, Coords], None]
 
 class Shape(NamedTuple):
     """The shape of a nest: its extents, the axis of vectors, their length, and how many an iteration handles; ``short``: it
-    is written out."""
+    is written out; ``columns``: what has checks goes down columns of vectors."""
 
     dims: Sequence[int]
     axis: int
     width: int
     at_once: int
     short: bool
+    columns: bool = False
 
 
 def over(
@@ -46,10 +47,11 @@ def over(
 ) -> None:
     """Run the body for all vectors of a shape; ``limits``, where there are checks: behind which nothing is to be done.
     ``end``, ``part``: where rows go without checks; ``rows``: what is to be asked of each."""
-    dims, along, width, at_once, short = shape
-    if part is not None:
-        by_parts = written_out_by_parts if short else loops_by_parts
-        by_parts(nest, dims, along, width, body, part)
+    dims, along, width, at_once, short, columns = shape
+    if part is not None and short:
+        written_out_by_parts(nest, dims, along, width, body, part)
+    elif part is not None:
+        loops_by_parts(nest, dims, along, width, body, part, columns=columns)
     elif short or (end is None and dims and prod(dims) <= at_once * width):
         written_out(dims, along, width, partial(body, nest))
     elif rows is not None and end is None:
@@ -103,14 +105,22 @@ def loops_by_parts(
     lanes: int,
     body: Body,
     part: RowPart,
+    *,
+    columns: bool,
 ) -> None:
     """Open loops over a shape, the one along ``axis`` last and by vectors, and run the body: first without checks for the
     part of each row that needs none, then with them for what is before it and behind it. What is behind it may
-    need no other check than for where the row ends."""
+    need no other check than for where the row ends. ``columns``: what has checks goes down columns of vectors, so that lanes are
+    looked at once for each."""
     coords: list[Index] = [fixed(0)] * len(dims)
-    for position, extent in enumerate(dims):
-        if position != axis:
-            coords[position] = nest.loop(extent)
+    depth = nest.depth
+
+    def over_rows() -> None:
+        for position, extent in enumerate(dims):
+            if position != axis:
+                coords[position] = nest.loop(extent)
+
+    over_rows()
     offsets = tuple(range(lanes))
     b = nest.levels[0]
     inside = b.sub(part.end, part.begin)
@@ -123,10 +133,13 @@ def loops_by_parts(
         index = nest.plus(start, moved, lanes)
         nest.on = _before(nest, index, part.total, lanes) if ends else None
         coords[axis] = Index(index.base, offsets, index.align)
+        if columns and masked:
+            over_rows()
         body(nest, tuple(coords))
-        nest.close()
+        while nest.depth > before:
+            nest.close()
 
-    zero = ir.Constant(I64, 0)
+    zero, before = ir.Constant(I64, 0), nest.depth
     with nest.where(b.icmp_unsigned(">", inside, zero)):
         one(nest.loop(dims[axis], lanes, limit=inside), Lane(part.begin), masked=False)
     if part.tail is not None:
@@ -134,6 +147,10 @@ def loops_by_parts(
         with nest.where(b.and_(part.tail, b.icmp_signed(">", rest, zero))):
             start = nest.loop(dims[axis], lanes, limit=rest)
             one(start, Lane(part.end), masked=False, ends=True)
+    if columns:
+        while nest.depth > depth:
+            nest.close()
+        before, b = nest.depth, nest.inner
     with nest.where(b.icmp_signed(">", others, zero)):
         start = nest.loop(dims[axis], lanes, limit=others)
         place = nest.position(start)

@@ -16,7 +16,7 @@ from llvmlite import ir
 
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I8, I64, PTR, Element
-from tilewright.cpu.codegen.ir.masked import store_whole
+from tilewright.cpu.codegen.ir.masked import mask_where, store_whole
 from tilewright.cpu.codegen.ir.types import Builder, Type, Value
 from tilewright.cpu.codegen.loops.indices import (
     Coords,
@@ -256,6 +256,10 @@ class Elementwise(Tile):
             return bits
         lanes = [nest.eval(operand, coords) for operand in self.operands]
         count = max(llvm.lanes_of(lane.value.type) for lane in lanes)
+        if self.name == "andi" and self.element.register == I1 and count:
+            lanes.sort(key=lambda lane: llvm.lanes_of(lane.value.type))
+            if not llvm.lanes_of(lanes[0].value.type):
+                return nest.emit(lanes, lambda b, holds, mask: mask_where(b, mask, holds))
         emit = self.emit if self.name not in _EITHER_WAY else self._emit_pairs
         return nest.emit([nest.widened(lane, count) for lane in lanes], emit)
 

@@ -82,6 +82,8 @@ from tilewright.dialects.nv_tileaa.ops import memory as M
 
 #: Tiles that numbers in memory have no part in.
 _FORMULAS = (Elementwise, Mapped, Range, Uniform)
+#: Stores for each of which more loads are made gain too little from bypassing the caches for a nest of their own.
+_MOST_READ = 6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -595,8 +597,10 @@ def _bypass_caches(f: FunctionEmitter, stores: Sequence[_PointerStore]) -> Value
     need stay there. None where they never do."""
     dims, elements = stores[0].value.dims, [store.value.element for store in stores]
     row = dims[-1] if dims else 0
+    loads = sum(isinstance(tile, PointerLoad) for tile in walk(*(s.value for s in stores)))
     if (
         not (f.unit.target.is_x86 and f.has_room)
+        or loads > _MOST_READ * len(stores)
         or prod(dims) != row
         or any(row * element.memory_bytes < SHORTEST_STREAM for element in elements)
         or not all(store.op in f.plan.non_temporal and store.is_run for store in stores)

@@ -72,7 +72,7 @@ DTYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "i8": np.int8
 def small_caches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every array counts as larger than the caches, and so does what a kernel accesses."""
     monkeypatch.setattr(access, "_LARGER_THAN_CACHES", 1)
-    monkeypatch.setattr(access, "_SHARE_OF_CACHE", 1 << 60)
+    monkeypatch.setattr(access, "_TIMES_CACHE", 0)
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", "")
 
 

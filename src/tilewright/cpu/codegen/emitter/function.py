@@ -570,15 +570,18 @@ class FunctionEmitter:
         def one(masked: bool, stride: int = 1, *, beyond: bool = False, **how: Any) -> list[Value]:
             known, b = strides.all_are(stride), self.builder
             nest = LoopNest(b, masked=masked, non_temporal=beyond, strides=known, work=work)
+            nest.fits = follows if masked else None
             nest.fetches = rows_ahead(tiles) <= _MOST_ROWS
             at_once = 1 if masked else rounds if stride == 1 else min(rounds, UNROLL)
             columns = not self.unit.target.has("avx512bw")
             shape = Shape(*extents, at_once, short, columns)
-            over(nest, shape, body, into.limits, rows=rows, **how)
+            looked_at = None if follows is False else rows
+            over(nest, shape, body, into.limits, rows=looked_at, **how)
             nest.close_all()
             return []
 
         conditions, strides = [*guards(*tiles), *guard], self._strides(into, tiles)
+        follows: bool | None = None
 
         def edge(masked: bool, end: RowEnd | None) -> list[Value]:
             if not masked:
@@ -589,6 +592,15 @@ class FunctionEmitter:
         def either(masked: bool) -> list[Value]:
             if not masked:
                 return self._with_non_temporal(into.non_temporal, one)
+            nonlocal follows
+            for follows in self._formulas_hold(tiles, into):
+                if follows is False:
+                    one(True)
+                else:
+                    checked()
+            return []
+
+        def checked() -> list[Value]:
             part = None if lanes or rows else self.row_part(tiles, extents, into, guard)
             if part is not None:
                 return one(True, part=part)
@@ -600,6 +612,19 @@ class FunctionEmitter:
         with self.part():
             free = short and conditions and held.masks_are_free(self.unit.target, tiles)
             edge(True, None) if free else self.versions(conditions, either)
+
+    def _formulas_hold(self, tiles: Sequence[Tile], into: Into) -> Iterator[bool | None]:
+        """Begin code with checks: where all formulas of addresses hold, and where one does not (False); None: each access
+        asks for itself."""
+        asked = [*into.fits, *(each.fits for each in walk(*tiles) if each.fits is not None)]
+        fits = llvm.all_of(self.builder, list({id(each): each for each in asked}.values()))
+        if fits is None or self.rarely or self.plan.end >= _VERY_LONG_CODE:
+            yield None
+            return
+        with self.builder.if_else(fits, likely=True) as branches:
+            for branch, holds in zip(branches, (True, False), strict=True):
+                with branch:
+                    yield holds
 
     def _with_non_temporal(
         self, non_temporal: Value | None, one: Callable[..., list[Value]]

@@ -62,7 +62,8 @@ class Into:
     """The memory that a nest writes to: ``non_temporal``: whether stores bypass the caches, where they may;
     ``limits``: behind which nothing is written, along each axis; ``loose``: where elements may lie at
     distances; ``strided``: whether there is code for such; ``ends``: the limits of each tile that is written, None where there
-    is more to check; ``through``: the pointers of stores, if the guard asks nothing else."""
+    is more to check; ``through``: the pointers of stores, if the guard asks nothing else; ``fits``: what holds where lanes follow the formulas of
+    addresses."""
 
     non_temporal: Value | None
     limits: Sequence[Value | None]
@@ -70,6 +71,7 @@ class Into:
     strided: bool = True
     ends: Sequence[Limits | None] = ()
     through: Sequence[PointerAccess] = ()
+    fits: Sequence[Value] = ()
 
     def all_ends(self, guard: Sequence[Value]) -> list[Limits] | None:
         """The limits of what is written; None where something else is asked by the guard of the nest."""

@@ -118,6 +118,12 @@ class Tile(ABC):
         return None
 
     @property
+    def fits(self) -> Value | None:
+        """Holds if no number of an address's formula wraps, so that lanes follow it even where elements need checks; None
+        if none ever does."""
+        return None
+
+    @property
     def limits(self) -> Sequence[Value | None] | None:
         """How many elements lie inside an array along each axis (None: all do), if that is all that the guard asks."""
         return None

@@ -63,9 +63,10 @@ _LONG_ROW = 2048
 #: for, in bytes.
 STREAM_ALIGNMENT = 16
 SHORTEST_STREAM = 256
+_MOST_STREAMS = 4
 _LARGER_THAN_CACHES = 1 << 25
-#: What a kernel accesses need not stay in the last cache if it takes this share of it: others use it as well.
-_SHARE_OF_CACHE = 2
+#: What a kernel accesses need not stay in the last cache if it takes so many times as much.
+_TIMES_CACHE = 1
 #: Tiles that are fetched before their block begins, in bytes.
 _SMALLEST_TILE = 1 << 12
 _LARGEST_TILE = 1 << 17
@@ -460,9 +461,15 @@ def non_temporal_where(f: FunctionEmitter, op: M.TiledStoreOp, place: TilePositi
     return b.and_(aligned, reduce(b.or_, large))
 
 
+def may_stream(f: FunctionEmitter, arrays: int) -> bool:
+    """Whether one nest may write to so many arrays past the caches. Where vectors are parts of lines, a processor collects
+    those of few lines at once: of eight streams, a Zen 3 wrote each line in parts, in four times the time."""
+    return f.unit.target.vector_bits >= 8 * _LINE or arrays <= _MOST_STREAMS
+
+
 def too_many_bytes(f: FunctionEmitter) -> int:
     """From how many bytes on what a kernel accesses need not stay in caches."""
-    return f.unit.target.l3_bytes // _SHARE_OF_CACHE
+    return f.unit.target.l3_bytes * _TIMES_CACHE
 
 
 def _accessed(f: FunctionEmitter, op: Operation) -> list[Memref]:

@@ -61,6 +61,7 @@ from tilewright.cpu.codegen.memory.access import (
     ViewLoad,
     both,
     loaded,
+    may_stream,
     position_of_tile,
     scatter_to,
     store_vector,
@@ -112,6 +113,10 @@ class PointerLoad(Tile):
         if self.spaced is not None:
             return self.spaced.loose.inside
         return None if self.whole is None else self.whole.guard
+
+    @property
+    def fits(self) -> Value | None:
+        return None if self.whole is None else self.whole.fits
 
     @property
     def loose(self) -> Loose | None:
@@ -205,8 +210,11 @@ class PointerLoad(Tile):
         may, else every address is computed for itself."""
         element, lanes, whole = self.element, lanes_in(coords), self.whole
         fits = whole.fits if nest.masked and whole is not None else None
-        if fits is None:
+        if fits is None or nest.fits:
             return nest.emit(parts, lambda b, p, m, o: load(b, p, m, o, element))
+        if nest.fits is False:
+            addresses = nest.widened(nest.eval(self.pointers, coords), lanes)
+            return self._apart(nest, coords, addresses, *parts[1:])
         first, on, other = (part.value for part in parts)
         b = nest.inner
         blocks = [b.append_basic_block(name) for name in ("run", "gather", "read")]
@@ -588,7 +596,14 @@ def _store_together(f: FunctionEmitter, stores: Sequence[_PointerStore]) -> None
                 through = None
         if through is not None:
             through.append(access)
-    into = Into(_bypass_caches(f, stores), (), loose, through=through or ())
+    fits = [each.whole.fits for each in stores if each.whole is not None]
+    into = Into(
+        _bypass_caches(f, stores),
+        (),
+        loose,
+        through=through or (),
+        fits=[each for each in fits if each is not None],
+    )
     f.nest(dims, tiles, put, lanes=lanes, guard=guard, into=into)
 
 
@@ -599,8 +614,10 @@ def _bypass_caches(f: FunctionEmitter, stores: Sequence[_PointerStore]) -> Value
     row = dims[-1] if dims else 0
     loads = sum(isinstance(tile, PointerLoad) for tile in walk(*(s.value for s in stores)))
     if (
-        not (f.unit.target.is_x86 and f.has_room)
+        not f.unit.target.is_x86
+        or f.rarely
         or loads > _MOST_READ * len(stores)
+        or not may_stream(f, len(stores))
         or prod(dims) != row
         or any(row * element.memory_bytes < SHORTEST_STREAM for element in elements)
         or not all(store.op in f.plan.non_temporal and store.is_run for store in stores)
@@ -673,7 +690,7 @@ class _PointerStore:
         chosen = llvm.all_on(lanes) if on is None else on.value
         lane_steps = _lane_steps(nest, self.pointers, coords, whole, self.spaced)
         if lane_steps is not None and lane_steps.is_run(element.memory_bytes) and lane_steps.exact:
-            fits = whole.fits if nest.masked and whole is not None else None
+            fits = whole.fits if nest.masked and whole is not None and not nest.fits else None
             _stored_together(nest, coords, self.pointers, data, chosen, element, fits)
         elif not self._put_near(nest, coords, lane_steps, data, on):
             self._put_apart(nest, coords, lane_steps, data, chosen)
@@ -688,7 +705,7 @@ class _PointerStore:
     ) -> bool:
         """Store lanes that lie near one another; False, and nothing, where they do not, or may not."""
         whole, element = self.whole, self.value.element
-        sure = not nest.masked or whole is None or whole.fits is None
+        sure = not nest.masked or whole is None or whole.fits is None or nest.fits
         near = _near(lane_steps, element) if sure else None
         if near is None:
             return False
@@ -735,6 +752,10 @@ def _stored_together(
         return
     if fits is None:
         _run_store(b, first, data, on, element)
+        return
+    if nest.fits is False:
+        addresses = llvm.splat(b, nest.vector(pointers, coords), lanes_in(coords))
+        _scatter(b, addresses, data, on, element)
         return
     with b.if_else(fits) as (run, scatters):
         with run:

@@ -44,6 +44,7 @@ from tilewright.cpu.codegen.memory.access import (
     ViewLoad,
     ask_for_next_target,
     indices_of,
+    may_stream,
     non_temporal_where,
     padding_of,
     position_of_tile,
@@ -190,7 +191,8 @@ def _store_group(f: FunctionEmitter, group: list[M.TiledStoreOp]) -> None:
         return
     bypasses = [non_temporal_where(f, op, place) for op, place in zip(group, places, strict=True)]
     known = [one for one in bypasses if one is not None]
-    non_temporal = llvm.all_of(f.builder, known) if len(known) == len(bypasses) else None
+    streams = len(known) == len(bypasses) and may_stream(f, len(known))
+    non_temporal = llvm.all_of(f.builder, known) if streams else None
 
     def body(nest: LoopNest, coords: Coords) -> None:
         found = [nest.vector(value, coords) for value in values]

@@ -36,7 +36,7 @@ from tilewright.passes.tileaa.matching import (
     is_plain_divisor,
 )
 
-#: Runs are as long as this at least, a short vector, and at most.
+#: Runs are as long as this at least, a short vector, and at most where a tile has several.
 _SHORTEST, _LONGEST = 8, 64
 _ANY = 1 << 62
 #: How many operations are followed back from a dividend.
@@ -61,7 +61,7 @@ class SplitDivisions(TileAAPass):
     a ``c`` that is only known when the kernel runs, if it is positive: within a tile the quotient changes at most once or twice.
 
     Rewrites ``floordivsi``, ``divui``, ``remui`` and the remainder whose sign follows the divisor (``remsi`` and a
-    correction) by a positive constant, on tiles of one axis; ``g`` is from 8 up to 64. Cost: one walk.
+    correction) by a positive constant, on tiles of one axis; ``g`` is from 8 up to 64, or the whole tile. Cost: one walk.
 
     Proof. Let ``t``, a multiple of ``g``, be the first number of a run, and ``0 <= l < g``. ``t + l`` does not wrap, as
     ``g`` divides 2**n. With ``c = g d``: ``floor((t + l) / c) = floor((t / g + l / g) / d)``, which is
@@ -196,7 +196,9 @@ def _compares(op: object, value: SSAValue, predicate: str) -> bool:
 def _run_of(dividend: SSAValue, divisor: int) -> int:
     """Return how long the runs of a dividend are that have one quotient each; 0 if too short."""
     (extent,) = T.dims_of(dividend.type)
-    run = gcd(_alignment(dividend), divisor, _LONGEST, extent)
+    run = gcd(_alignment(dividend), divisor, extent)
+    if run < extent:
+        run = min(run, _LONGEST)
     return run if run >= _SHORTEST else 0
 
 

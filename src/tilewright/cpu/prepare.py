@@ -18,6 +18,11 @@ from tilewright.passes.tileaa.narrow_comparisons import (
     wide_comparisons,
 )
 from tilewright.passes.tileaa.pick_elements import PickElements, pick_elements, picks
+from tilewright.passes.tileaa.single_reductions import (
+    SingleReductions,
+    of_single_elements,
+    single_reductions,
+)
 from tilewright.passes.tileaa.split_divisions import (
     SplitDivisions,
     divisions,
@@ -48,6 +53,11 @@ STEPS = (
         lambda function, remarks: narrow_comparisons(function),
     ),
     Step(PickElements.name, picks, lambda function, remarks: pick_elements(function)),
+    Step(
+        SingleReductions.name,
+        of_single_elements,
+        lambda function, remarks: single_reductions(function),
+    ),
     Step(SplitDivisions.name, divisions, lambda function, remarks: split_divisions(function)),
     Step(MergeReductions.name, mergeable, lambda function, remarks: merge_reductions(function)),
     Step(MarkInBounds.name, unmarked, lambda function, remarks: mark_in_bounds(function)),

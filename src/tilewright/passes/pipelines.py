@@ -56,6 +56,7 @@ from tilewright.passes.tileaa.narrow_comparisons import NarrowComparisons
 from tilewright.passes.tileaa.order_guard import OrderGuard
 from tilewright.passes.tileaa.pick_elements import PickElements
 from tilewright.passes.tileaa.relax import RelaxTokens
+from tilewright.passes.tileaa.single_reductions import SingleReductions
 from tilewright.passes.tileaa.split_divisions import SplitDivisions
 from tilewright.passes.tileaa.unroll_loops import UnrollLoops
 from tilewright.passes.tileaa.weaken_atomics import WeakenAtomics
@@ -172,6 +173,7 @@ PASSES = PassTable(
         ConstantPowers,
         NarrowComparisons,
         PickElements,
+        SingleReductions,
         SplitDivisions,
         UnrollLoops,
         MergeReductions,
@@ -230,6 +232,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "constant-powers",
         "narrow-comparisons",
         "pick-elements",
+        "single-reductions",
         "split-divisions",
         "merge-reductions",
         "mark-in-bounds",

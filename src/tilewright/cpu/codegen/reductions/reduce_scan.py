@@ -29,7 +29,7 @@ from tilewright.cpu.codegen.emitter.function import (
     vector_axis,
 )
 from tilewright.cpu.codegen.emitter.table import lowers
-from tilewright.cpu.codegen.emitter.vector_lengths import unroll_of
+from tilewright.cpu.codegen.emitter.vector_lengths import unroll_of, widest_bits
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import (
     ELEMENTS,
@@ -72,6 +72,11 @@ _DROPPING_NAN = frozenset({"arith.maxnumf", "arith.minnumf"})
 _ACCUMULATORS = 4
 #: The same where each element is checked, and much is computed of each.
 _MASKED_ACCUMULATORS = 2
+#: How many runs of a row are taken side by side where elements keep their order, and how many steps there are at least for
+#: each that waits for the one before.
+_MOST_RUNS, _STEPS_AT_ONCE = 16, 8
+#: How many blocks of as many vectors as these have lanes a row has at least that is read from one end to the other.
+_FEWEST_BLOCKS = 4
 #: How many rows at once are added to sums in memory: streams that the processor still sees.
 _ROWS_AT_ONCE = 8
 #: How long rows may be that are taken apart in registers (``loops.strided_lanes``), and how many there are at least.
@@ -251,7 +256,9 @@ def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
         ]
     inner = all(extent == 1 for extent in combination.dims[combination.axis + 1 :])
     inner = inner and combination.dims[combination.axis] > 1
-    make = _along_rows if inner and not _are_short(combination, rest) else _across_rows
+    make = _along_rows if combination.commutes else _in_order
+    if not inner or _are_short(combination, rest):
+        make = _across_rows
     if make is _across_rows and _has_wide_rows(f, combination, rest):
         make = _row_by_row
 
@@ -487,7 +494,7 @@ def _along_rows(
     coords = [nest.loop(size) for size in rest]
     vectors = extent // lanes
     most = _MASKED_ACCUMULATORS if masked and unroll_of(combination.tiles) == 1 else _ACCUMULATORS
-    rounds = min(most, vectors) if combination.commutes else 1
+    rounds = min(most, vectors)
     if end is not None:
         rounds = end.step // lanes
     width = lanes if lanes > 1 else 0
@@ -501,21 +508,14 @@ def _along_rows(
     else:
         start = [value for _ in range(rounds) for value in combination.start(width)]
     depth = nest.depth
-    if combination.commutes:
-        base = nest.loop(extent, lanes * rounds, limit=None if end is None else end.whole)
-        offsets = run
-        stride = lanes
-    else:
-        base = nest.loop(vectors)
-        offsets = tuple(lane * vectors for lane in range(lanes)) if width else None
-        stride = 0
+    base = nest.loop(extent, lanes * rounds, limit=None if end is None else end.whole)
     looped = nest.depth > depth
     state: list[Any] = [nest.carried(value) for value in start] if looped else list(start)
     after: list[Value] = []
     count = len(combination.tiles)
     for number in range(rounds):
-        moved = nest.shift(base, number * stride)
-        elements = _elements(nest, combination, coords, Index(moved.base, offsets, moved.align))
+        moved = nest.shift(base, number * lanes)
+        elements = _elements(nest, combination, coords, Index(moved.base, run, moved.align))
         before = state[number * count : (number + 1) * count]
         after += combination.first_or_step(nest.inner, elements, before, base, looped=looped)
     if looped:
@@ -527,6 +527,118 @@ def _along_rows(
         _put(nest, targets, tuple(coords), values)
     nest.close_all()
     return values
+
+
+def _in_order(
+    f: FunctionEmitter,
+    combination: Combination,
+    rest: tuple[int, ...],
+    targets: Sequence[Strided],
+    masked: bool,
+) -> list[Value]:
+    """Lane i takes the i-th run of a row. One vector of each run is combined, neighbour with neighbour, until each lane holds
+    what its own one comes to: vectors lie in memory as they are, and what is accumulated waits for one step only. A long row
+    is read from one end to the other first, by blocks of which each comes to one vector in a buffer."""
+    nest = LoopNest(f.builder, masked=masked, work=f.now)
+    extent = combination.dims[combination.axis]
+    lanes = min(f.lanes(combination.tiles, extent), _MOST_RUNS)
+    buffers: list[Strided] = []
+    if lanes > 1 and extent >= _FEWEST_BLOCKS * lanes * lanes:
+        length = extent // lanes
+        buffers = [f.buffer(element, (length,), f.now) for element in combination.elements]
+    coords = [nest.loop(size) for size in rest]
+    row = _Row(nest, combination, lanes, lambda at: _elements(nest, combination, coords, at))
+    if buffers:
+        base = nest.loop(extent, lanes * lanes)
+        block = row.combined(base, lanes, lanes)
+        _put(nest, buffers, (row.vector(nest.high_bits(base, lanes)),), block)
+        nest.close()
+        # A nest of its own, as what buffers hold is another thing for each row.
+        again = LoopNest(nest.inner, work=f.now)
+        row = _Row(again, combination, lanes, lambda at: [again.vector(t, (at,)) for t in buffers])
+        extent //= lanes
+    values = combination.across_lanes(nest.inner, _runs(row, extent))
+    if targets:
+        _put(nest, targets, tuple(coords), values)
+    nest.close_all()
+    return values
+
+
+def _runs(row: _Row, extent: int) -> list[Value]:
+    """What the runs of a row come to, one in each lane."""
+    nest, combination, lanes = row.nest, row.combination, row.lanes
+    runs = min(extent // lanes, lanes)
+    rounds = min(max(_STEPS_AT_ONCE // runs, 1), extent // (runs * lanes))
+    start = combination.start(lanes if lanes > 1 else 0)
+    depth = nest.depth
+    base = nest.loop(extent // runs, lanes * rounds)
+    looped = nest.depth > depth
+    state: list[Any] = [nest.carried(value) for value in start] if looped else start
+    found: list[Value] = []
+    for number in range(rounds):
+        following = row.combined(nest.shift(base, number * lanes), runs, extent // runs)
+        found = combination.step(nest.inner, following, found) if number else following
+    after = combination.first_or_step(nest.inner, found, state, base, looped=looped)
+    if looped:
+        nest.close(list(zip(state, after, strict=True)))
+    return after
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row that is combined by vectors, neighbour with neighbour."""
+
+    nest: LoopNest
+    combination: Combination
+    lanes: int
+    elements: Callable[[Index], list[Value]]
+
+    def vector(self, index: Index) -> Index:
+        """As many places from one on as there are lanes."""
+        return Index(index.base, tuple(range(self.lanes)) if self.lanes > 1 else None, index.align)
+
+    def combined(self, base: Index, count: int, apart: int) -> list[Value]:
+        """So many vectors, so far apart, as one: what each comes to in as many neighbouring lanes as there are for it."""
+        # Lanes move within parts of 128 bits first, which takes one instruction; that leaves what becomes of each vector in
+        # its place if there are as many as lanes.
+        near = min(128 // max(widest_bits(self.combination.tiles), 8), self.lanes)
+
+        def some(first: int, size: int) -> list[Value]:
+            if size == 1:
+                return self.elements(self.vector(self.nest.shift(base, first * apart)))
+            half = size // 2
+            sides = some(first, half), some(first + half, half)
+            part = self.lanes if count < self.lanes else near if size <= near else -near
+            b = self.nest.inner
+            return self.combination.step(b, *_neighbours(b, *sides, part))
+
+        return some(0, count)
+
+
+def _neighbours(
+    b: Builder, first: Sequence[Value], second: Sequence[Value], part: int
+) -> tuple[list[Value], list[Value]]:
+    """Every other lane of two vectors, part by part of so many lanes: those that come later, and those before them. Every
+    other part where it is negative."""
+    lanes = llvm.lanes_of(first[0].type)
+    if part > 0:
+        several = range(0, lanes, part)
+        before = [
+            vector + at + lane
+            for at in several
+            for vector in (0, lanes)
+            for lane in range(0, part, 2)
+        ]
+        after = [lane + 1 for lane in before]
+    else:
+        parts = range(0, 2 * lanes, -2 * part)
+        before = [at + lane for at in parts for lane in range(-part)]
+        after = [lane - part for lane in before]
+    pairs = list(zip(first, second, strict=True))
+    later, earlier = (
+        [llvm.shuffle(b, *pair, order) for pair in pairs] for order in (after, before)
+    )
+    return later, earlier
 
 
 def _rest_of_row(

@@ -61,7 +61,7 @@ from tilewright.cpu.codegen.products import (
     packed_operands,
     running_sums,
 )
-from tilewright.cpu.codegen.reductions import reduce_scan, vector_bodies
+from tilewright.cpu.codegen.reductions import reduce, scan, vector_bodies
 from tilewright.cpu.target import CpuTarget
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
@@ -73,7 +73,7 @@ from tilewright.passes.tileas.remarks import Remark
 #: The files that fill the table of lowerings.
 FAMILIES = (
     *(agents, atomics, contraction, control_flow, convolution, external_functions, gathers),
-    *(histogram, memrefs, operations, kernel_memory, pointers, programs, queues, reduce_scan),
+    *(histogram, memrefs, operations, kernel_memory, pointers, programs, queues, reduce, scan),
     *(reports, vector_bodies, view_access),
 )
 

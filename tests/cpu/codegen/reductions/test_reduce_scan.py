@@ -12,7 +12,7 @@ import pytest
 from tests.cpu.codegen import support
 from tests.cpu.codegen.support import Given, on_tiles, same_bits, tile
 
-from tilewright.cpu.codegen.reductions import reduce_scan
+from tilewright.cpu.codegen.reductions import reduce
 from tilewright.cpu.compile import CompiledKernel
 from tilewright.passes.tileaa import mark_in_bounds
 
@@ -287,7 +287,7 @@ def test_memory_is_read_in_its_order(
         return lambda *given: taken.add(name) or combine(*given)
 
     for name in ("_along_rows", "_across_rows", "_row_by_row"):
-        monkeypatch.setattr(reduce_scan, name, noting(name, getattr(reduce_scan, name)))
+        monkeypatch.setattr(reduce, name, noting(name, getattr(reduce, name)))
     _compiled(monkeypatch, "nv_tileaa.addf %e, %acc", shape, axis)
     assert taken == {way}
 

@@ -1,4 +1,4 @@
-"""Reductions and scans.
+"""Reductions.
 
 Along an inner axis the elements of one row are spread over lanes and accumulators; along an outer axis each lane is a row
 of its own, and elements are taken in order. A body that is one commutative operation takes elements in any order, and so
@@ -18,11 +18,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
-from tilewright.analysis.tileaa.choices import choice_of, rising_operands
 from tilewright.cpu.codegen.analysis import cost_model
-from tilewright.cpu.codegen.elementwise.floats import canonical_nan
 from tilewright.cpu.codegen.elementwise.formats import narrow, widen
 from tilewright.cpu.codegen.emitter.function import (
     FunctionEmitter,
@@ -33,13 +31,11 @@ from tilewright.cpu.codegen.emitter.vector_lengths import unroll_of, widest_bits
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import (
     ELEMENTS,
-    I32,
     I64,
-    Element,
     bits_constant,
     element_of,
 )
-from tilewright.cpu.codegen.ir.types import Builder, Constant, Value
+from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, fixed
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.over_shapes import loops
@@ -59,16 +55,19 @@ from tilewright.cpu.codegen.loops.tiles import (
     store_at,
     walk,
 )
+from tilewright.cpu.codegen.reductions.combination import (
+    Combination,
+    combination_of,
+    elements_at,
+    put_at,
+    with_axis,
+)
 from tilewright.cpu.codegen.reductions.scalar_bodies import combine_each
-from tilewright.cpu.codegen.reductions.vector_bodies import ElementBody
-from tilewright.dialects import facts
 from tilewright.dialects.declare import enum_property, int_property
-from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nv_tileaa.ops.arithmetic import AddFOp
-from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp, ScanOp
+from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp
 from tilewright.numerics.floats import float_to_bits
 
-_DROPPING_NAN = frozenset({"arith.maxnumf", "arith.minnumf"})
 _ACCUMULATORS = 4
 #: The same where each element is checked, and much is computed of each.
 _MASKED_ACCUMULATORS = 2
@@ -81,160 +80,6 @@ _FEWEST_BLOCKS = 4
 _ROWS_AT_ONCE = 8
 #: How long rows may be that are taken apart in registers (``loops.strided_lanes``), and how many there are at least.
 _NEAR, _FEWEST_ROWS = 4, 8
-
-
-@dataclass(frozen=True, slots=True)
-class Combination:
-    """What a reduce or scan works on."""
-
-    tiles: tuple[Tile, ...]
-    axis: int
-    body: Callable[..., list[Value]]
-    """``body(builder, accumulators and elements, in_order=...)``."""
-    neutral: tuple[Constant, ...] | None
-    """What the accumulators may begin with, where the body is one commutative operation for each."""
-    chooses: bool = False
-    """Whether the body gives one of two elements, the same from either side: in any order, and an
-    element as often as one likes."""
-
-    @property
-    def commutes(self) -> bool:
-        """Whether elements may be taken in any order."""
-        return self.neutral is not None or self.chooses
-
-    @property
-    def dims(self) -> tuple[int, ...]:
-        """The extents of the tiles, which all have the same."""
-        return self.tiles[0].dims
-
-    @property
-    def elements(self) -> tuple[Element, ...]:
-        """The element type of each tile."""
-        return tuple(tile.element for tile in self.tiles)
-
-    def start(self, lanes: int) -> list[Value]:
-        """What the accumulators hold before the first element."""
-        if self.neutral is not None:
-            return [llvm.splat_constant(value, lanes) for value in self.neutral]
-        return [llvm.splat_constant(bits_constant(e, 0), lanes) for e in self.elements]
-
-    def first_or_step(
-        self,
-        b: Builder,
-        elements: Sequence[Value],
-        state: Sequence[Value],
-        index: Index,
-        *,
-        looped: bool,
-    ) -> list[Value]:
-        """The accumulated values after the elements of an iteration: at index 0 the elements alone."""
-        if not looped:
-            return list(elements)
-        # One that chooses begins with its first elements, and then takes them in the order of the axis.
-        after = self.step(b, elements, state, in_order=self.chooses)
-        if self.neutral is not None or self.chooses:
-            return after
-        assert isinstance(index.base, Lane)
-        counter = index.base.value
-        is_first = b.icmp_unsigned("==", counter, ir.Constant(counter.type, 0))
-        pairs = zip(elements, after, strict=True)
-        return [
-            b.select(is_first, llvm.splat(b, element, llvm.lanes_of(found.type)), found)
-            for element, found in pairs
-        ]
-
-    def step(
-        self,
-        b: Builder,
-        elements: Sequence[Value],
-        state: Sequence[Value],
-        *,
-        in_order: bool = False,
-    ) -> list[Value]:
-        """The accumulated values after one more element; ``in_order``: none that comes before."""
-        lanes = max(llvm.lanes_of(v.type) for v in (*elements, *state))
-        pairs = zip(state, elements, strict=True)
-        spread = [llvm.splat(b, v, lanes) for pair in pairs for v in pair]
-        return self.body(b, spread, in_order=in_order)
-
-    def across_lanes(self, b: Builder, state: Sequence[Value]) -> list[Value]:
-        """The lanes combined into scalars: halves if the body commutes, else neighbours, the lower ones first."""
-        values = list(state)
-        while (lanes := llvm.lanes_of(values[0].type)) > 1:
-            halves = (
-                (range(lanes // 2), range(lanes // 2, lanes))
-                if self.commutes
-                else (range(0, lanes, 2), range(1, lanes, 2))
-            )
-            lower, upper = ([llvm.shuffle(b, v, v, half) for v in values] for half in halves)
-            values = self.step(b, upper, lower)
-        if llvm.lanes_of(values[0].type):
-            values = [b.extract_element(v, ir.Constant(I32, 0)) for v in values]
-        return values
-
-
-def combination_of(f: FunctionEmitter, op: ReduceOp | ScanOp, tiles: Sequence[Tile]) -> Combination:
-    """How the elements of these tiles are combined; a remark tells why where they keep their order."""
-    rising = rising_operands(op) if isinstance(op, ReduceOp) else frozenset[int]()
-    body = ElementBody(f, op.regions[0].blocks[0], rising)
-    axis = int_property(op, "axis")
-    neutral = _neutral(body)
-    chooses = False
-    if neutral is None and isinstance(op, ReduceOp):
-        choice = choice_of(op)
-        chooses = choice.any_order
-        if not chooses:
-            message = f"a reduction keeps the order of its elements: {choice.reason}"
-            f.unit.remarks.add("reduction", message, op)
-    if neutral is not None:
-        tiles = _canonical(f, op, tiles, body)
-    return Combination(tuple(tiles), axis, body, neutral, chooses)
-
-
-def _canonical(
-    f: FunctionEmitter, op: ReduceOp | ScanOp, tiles: Sequence[Tile], body: ElementBody
-) -> list[Tile]:
-    """The tiles, and for extrema that drop NaN with the canonical one for every other: then no step has to
-    ask what the accumulator holds, which begins with that one."""
-    known: set[SSAValue] = set()
-    found: list[Tile] = []
-    for number, (combine, tile) in enumerate(zip(body.block.ops, tiles, strict=False)):
-        if combine.name in _DROPPING_NAN and tile.element.name in ("f32", "f64"):
-            known.update(body.block.args[2 * number : 2 * number + 2])
-            if op.operands[number] not in f.canonical:
-                tile = Elementwise(tile.element, tile.dims, (tile,), canonical_nan)
-        found.append(tile)
-    body.canonical = known
-    return found
-
-
-def _neutral(body: ElementBody) -> tuple[Constant, ...] | None:
-    """The numbers that a body leaves all others as they are with: one commutative operation for each
-    pair of its arguments."""
-    *ops, end = body.block.ops
-    arguments = body.block.args
-    if 2 * len(ops) != len(arguments) or list(end.operands) != [op.results[0] for op in ops]:
-        return None
-    pairs = [set(arguments[i : i + 2]) for i in range(0, len(arguments), 2)]
-    found: list[Constant] = []
-    for op, pair in zip(ops, pairs, strict=True):
-        value = _neutral_of(op) if set(op.operands) == pair else None
-        if value is None:
-            return None
-        found.append(value)
-    return tuple(found)
-
-
-def _neutral_of(only: Operation) -> Constant | None:
-    """The number that a commutative operation leaves every other as it is with."""
-    element = element_of(only.results[0].type)
-    number = facts.neutral(only, element.format.bits)
-    if number is None:
-        return None
-    is_float = element.format.is_float
-    return bits_constant(
-        element, float_to_bits(number, element.format) if is_float else int(number)
-    )
 
 
 @lowers("reduce")
@@ -334,25 +179,6 @@ def _round(f: FunctionEmitter, result: SSAValue) -> None:
         f.values[result] = narrow(f.builder, f.scalar(result), element)
 
 
-def _with_axis(coords: Sequence[Index], axis: int, index: Index) -> Coords:
-    return (*coords[:axis], index, *coords[axis:])
-
-
-def _elements(
-    nest: LoopNest, combination: Combination, coords: Sequence[Index], index: Index
-) -> list[Value]:
-    """The elements of each operand at places along the axis."""
-    at = _with_axis(coords, combination.axis, index)
-    return [nest.vector(tile, at) for tile in combination.tiles]
-
-
-def _put(
-    nest: LoopNest, targets: Sequence[Strided], coords: Coords, values: Sequence[Value]
-) -> None:
-    for target, value in zip(targets, values, strict=True):
-        store_at(nest, target.pointer, target.element, target.offset(nest, coords), value)
-
-
 def _across_rows(
     f: FunctionEmitter,
     combination: Combination,
@@ -370,7 +196,7 @@ def _across_rows(
 
     def put(coords: Coords, values: list[Value]) -> None:
         if targets:
-            _put(nest, targets, coords, values)
+            put_at(nest, targets, coords, values)
         else:
             found.extend(values)
 
@@ -381,7 +207,7 @@ def _across_rows(
             return
         width = lanes if lanes > 1 else 0
         if combination.chooses:
-            start = [v for at in several for v in _elements(nest, combination, at, fixed(0))]
+            start = [v for at in several for v in elements_at(nest, combination, at, fixed(0))]
         else:
             start = [value for _ in several for value in combination.start(width)]
         depth = nest.depth
@@ -390,7 +216,7 @@ def _across_rows(
         state = [nest.carried(value) for value in start] if looped else start
         after: list[Value] = []
         for position, coords in enumerate(several):
-            at = _with_axis(coords, combination.axis, index)
+            at = with_axis(coords, combination.axis, index)
             elements = [nest.vector(tile, at) for tile in combination.tiles]
             before = state[position * count : (position + 1) * count]
             after += combination.first_or_step(nest.inner, elements, before, index, looped=looped)
@@ -416,9 +242,9 @@ def _across_rows(
 def _written_out(nest: LoopNest, combination: Combination, coords: Coords) -> list[Value]:
     """The few elements along the axis combined. Their places are constants, so that it is known which of them
     share a vector."""
-    state = _elements(nest, combination, coords, fixed(0))
+    state = elements_at(nest, combination, coords, fixed(0))
     for number in range(1, combination.dims[combination.axis]):
-        elements = _elements(nest, combination, coords, fixed(number))
+        elements = elements_at(nest, combination, coords, fixed(number))
         state = combination.step(nest.inner, elements, state, in_order=combination.chooses)
     return state
 
@@ -458,11 +284,11 @@ def _row_by_row(
 
     def begin(nest: LoopNest, coords: Coords) -> None:
         first = (
-            _elements(nest, combination, coords, fixed(0))
+            elements_at(nest, combination, coords, fixed(0))
             if combination.chooses
             else combination.start(width)
         )
-        _put(nest, targets, coords, first)
+        put_at(nest, targets, coords, first)
 
     loops(nest, rest, along, lanes, 1, begin)
     nest.close_all()
@@ -472,9 +298,9 @@ def _row_by_row(
     coords[along] = Index(column.base, run, column.align)
     state = [nest.vector(target, tuple(coords)) for target in targets]
     for number in range(_ROWS_AT_ONCE):
-        elements = _elements(nest, combination, coords, nest.shift(first, number))
+        elements = elements_at(nest, combination, coords, nest.shift(first, number))
         state = combination.step(nest.inner, elements, state, in_order=combination.chooses)
-    _put(nest, targets, tuple(coords), state)
+    put_at(nest, targets, tuple(coords), state)
     nest.close_all()
     return []
 
@@ -503,7 +329,7 @@ def _along_rows(
         start = [
             value
             for number in range(rounds)
-            for value in _elements(nest, combination, coords, Index(number * lanes, run, lanes))
+            for value in elements_at(nest, combination, coords, Index(number * lanes, run, lanes))
         ]
     else:
         start = [value for _ in range(rounds) for value in combination.start(width)]
@@ -515,7 +341,7 @@ def _along_rows(
     count = len(combination.tiles)
     for number in range(rounds):
         moved = nest.shift(base, number * lanes)
-        elements = _elements(nest, combination, coords, Index(moved.base, run, moved.align))
+        elements = elements_at(nest, combination, coords, Index(moved.base, run, moved.align))
         before = state[number * count : (number + 1) * count]
         after += combination.first_or_step(nest.inner, elements, before, base, looped=looped)
     if looped:
@@ -524,7 +350,7 @@ def _along_rows(
         after[:count] = _rest_of_row(nest, combination, coords, end, lanes, after[:count])
     values = combination.across_lanes(nest.inner, _together(nest, combination, after))
     if targets:
-        _put(nest, targets, tuple(coords), values)
+        put_at(nest, targets, tuple(coords), values)
     nest.close_all()
     return values
 
@@ -547,11 +373,11 @@ def _in_order(
         length = extent // lanes
         buffers = [f.buffer(element, (length,), f.now) for element in combination.elements]
     coords = [nest.loop(size) for size in rest]
-    row = _Row(nest, combination, lanes, lambda at: _elements(nest, combination, coords, at))
+    row = _Row(nest, combination, lanes, lambda at: elements_at(nest, combination, coords, at))
     if buffers:
         base = nest.loop(extent, lanes * lanes)
         block = row.combined(base, lanes, lanes)
-        _put(nest, buffers, (row.vector(nest.high_bits(base, lanes)),), block)
+        put_at(nest, buffers, (row.vector(nest.high_bits(base, lanes)),), block)
         nest.close()
         # A nest of its own, as what buffers hold is another thing for each row.
         again = LoopNest(nest.inner, work=f.now)
@@ -559,7 +385,7 @@ def _in_order(
         extent //= lanes
     values = combination.across_lanes(nest.inner, _runs(row, extent))
     if targets:
-        _put(nest, targets, tuple(coords), values)
+        put_at(nest, targets, tuple(coords), values)
     nest.close_all()
     return values
 
@@ -652,7 +478,7 @@ def _rest_of_row(
     """What is accumulated after the vectors that need checks, one after the other."""
     base = rest_of_row(nest, combination.dims[combination.axis], end, lanes, None)
     state: list[Any] = [nest.carried(value) for value in before]
-    elements = _elements(
+    elements = elements_at(
         nest, combination, coords, Index(base.base, tuple(range(lanes)), base.align)
     )
     after = combination.step(nest.inner, elements, state)
@@ -666,7 +492,7 @@ def _rest_of_row(
         )
     written = {id(t): t for t in walk(*combination.tiles) if isinstance(t, Written)}
     index = Index(base.base, tuple(range(lanes)), base.align)
-    at = _with_axis(coords, combination.axis, index)
+    at = with_axis(coords, combination.axis, index)
     last = [(tile.target, nest.vector(tile, at)) for tile in written.values()]
     following = nest.emit([nest.position(base)], lambda b, p: b.add(p, ir.Constant(I64, lanes)))
     nest.close(list(zip(state, after, strict=True)), until)
@@ -687,7 +513,7 @@ def _fill_row(
     left = nest.inner.sub(ir.Constant(I64, extent), start)
     with nest.where(nest.inner.icmp_signed(">", left, ir.Constant(I64, 0))):
         base = nest.plus(nest.loop(extent, lanes, limit=left), Lane(start), lanes)
-        at = _with_axis(coords, combination.axis, Index(base.base, tuple(range(lanes)), base.align))
+        at = with_axis(coords, combination.axis, Index(base.base, tuple(range(lanes)), base.align))
         for target, value in last:
             store_at(nest, target.pointer, target.element, target.offset(nest, at), value)
         nest.close()
@@ -714,131 +540,3 @@ def _together(nest: LoopNest, combination: Combination, after: list[Value]) -> l
         ]
         after, rounds = [value for pair in pairs for value in pair], rounds // 2
     return after
-
-
-# -- scans ---------------------------------------------------------------------------------------
-
-
-@lowers("scan")
-def scan(f: FunctionEmitter, op: ScanOp) -> None:
-    """Running results along an axis, from its end where it is reversed; in the order of the elements."""
-    reverse = is_set(op, "reverse")
-    if not cost_model.is_body_of_elements(op):
-        combine_each(f, op, int_property(op, "axis"), reverse=reverse)
-        return
-    combination = combination_of(f, op, f.read_once(op.operands))
-    targets = [
-        f.buffer(element, combination.dims, f.plan.last_use(result))
-        for element, result in zip(combination.elements, op.results, strict=True)
-    ]
-    inner = all(extent == 1 for extent in combination.dims[combination.axis + 1 :])
-    lanes = f.lanes(combination.tiles, combination.dims[combination.axis])
-    along = inner and lanes > 1
-    make = _scan_along if along else _scan_across
-
-    def one(masked: bool) -> list[Value]:
-        make(f, combination, targets, reverse, masked)
-        return []
-
-    f.versions(guards(*combination.tiles), one)
-    for target, result in zip(targets, op.results, strict=True):
-        f.values[result] = target
-    f.settle()
-
-
-def _reversed(nest: LoopNest, index: Index, last: int) -> Index:
-    """``last - index``."""
-    if isinstance(index.base, int):
-        return fixed(last - index.base)
-    from_end = nest.emit([index.base], lambda b, v: b.sub(ir.Constant(v.type, last), v))
-    return Index(from_end, None, 1)
-
-
-def _scan_across(
-    f: FunctionEmitter,
-    combination: Combination,
-    targets: Sequence[Strided],
-    reverse: bool,
-    masked: bool,
-) -> None:
-    """Each lane is a row of its own."""
-    nest = LoopNest(f.builder, masked=masked, work=f.now)
-    extent = combination.dims[combination.axis]
-    rest = tuple(e for axis, e in enumerate(combination.dims) if axis != combination.axis)
-    along = vector_axis(rest)
-    lanes = f.lanes(combination.tiles, rest[along] if rest else 1)
-
-    def row(nest: LoopNest, coords: Coords) -> None:
-        start = combination.start(lanes if lanes > 1 else 0)
-        depth = nest.depth
-        index = nest.loop(extent)
-        looped = nest.depth > depth
-        state: list[Any] = [nest.carried(value) for value in start] if looped else start
-        place = _reversed(nest, index, extent - 1) if reverse else index
-        at = _with_axis(coords, combination.axis, place)
-        elements = [nest.vector(tile, at) for tile in combination.tiles]
-        after = combination.first_or_step(nest.inner, elements, state, index, looped=looped)
-        _put(nest, targets, at, after)
-        if looped:
-            nest.close(list(zip(state, after, strict=True)))
-
-    loops(nest, rest, along, lanes, 1, row)
-    nest.close_all()
-
-
-def _scan_along(
-    f: FunctionEmitter,
-    combination: Combination,
-    targets: Sequence[Strided],
-    reverse: bool,
-    masked: bool,
-) -> None:
-    """Lanes share a row: prefixes within a vector, then with what came before it."""
-    nest = LoopNest(f.builder, masked=masked, work=f.now)
-    extent = combination.dims[combination.axis]
-    lanes = f.lanes(combination.tiles, extent)
-    rest = tuple(e for axis, e in enumerate(combination.dims) if axis != combination.axis)
-    coords = [nest.loop(size) for size in rest]
-    depth = nest.depth
-    start = combination.start(lanes)
-    base = nest.loop(extent, lanes)
-    looped = nest.depth > depth
-    state: list[Any] = [nest.carried(value) for value in start] if looped else start
-    place = base
-    if reverse:
-        back = _reversed(nest, base, extent - lanes)
-        place = Index(back.base, None, lanes)
-    at = _with_axis(coords, combination.axis, Index(place.base, tuple(range(lanes)), place.align))
-    b = nest.inner
-    values = [nest.vector(tile, at) for tile in combination.tiles]
-    values = _prefixes(b, combination, values, lanes, reverse)
-    found = combination.first_or_step(b, values, state, base, looped=looped)
-    _put(nest, targets, at, found)
-    if looped:
-        # The last of what was found, by a combination of its own: from vector to vector only combinations wait for one another,
-        # and no lanes that move.
-        edge = [0 if reverse else lanes - 1] * lanes
-        last = [llvm.shuffle(b, value, value, edge) for value in values]
-        carry = combination.first_or_step(b, last, state, base, looped=looped)
-        nest.close(list(zip(state, carry, strict=True)))
-    nest.close_all()
-
-
-def _prefixes(
-    b: Builder, combination: Combination, values: list[Value], lanes: int, reverse: bool
-) -> list[Value]:
-    """Each lane combined with all before it (behind it, if reversed)."""
-    distance = 1
-    while distance < lanes:
-        if reverse:
-            source = [min(lane + distance, lanes - 1) for lane in range(lanes)]
-            has = [int(lane + distance < lanes) for lane in range(lanes)]
-        else:
-            source = [max(lane - distance, 0) for lane in range(lanes)]
-            has = [int(lane >= distance) for lane in range(lanes)]
-        before = [llvm.shuffle(b, v, v, source) for v in values]
-        combined = combination.step(b, values, before)
-        mask = llvm.int_lanes(has, ir.IntType(1))
-        values = [b.select(mask, c, v) for c, v in zip(combined, values, strict=True)]
-        distance *= 2
-    return values

@@ -20,7 +20,7 @@ from tilewright.dialects import arith
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.base import int_list
-from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp
+from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp, ScanOp
 from tilewright.dialects.nv_tileaa.ops.functions import YieldOp
 from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
 from tilewright.dialects.nv_tileaa.ops.shapes import (
@@ -76,7 +76,7 @@ class Choice:
     reason: str = ""
 
 
-def choice_of(op: ReduceOp) -> Choice:
+def choice_of(op: ReduceOp | ScanOp) -> Choice:
     """Determine whether the reduction's result is independent of the order of its elements.
 
     It is if, for all relations between two elements, the body chooses the same element from either
@@ -92,7 +92,7 @@ def choice_of(op: ReduceOp) -> Choice:
         return Choice(False, str(found))
 
 
-def _choice(op: ReduceOp, block: Block) -> Choice:
+def _choice(op: ReduceOp | ScanOp, block: Block) -> Choice:
     types = [operand.type for operand in op.operands]
     floats = [width_of(ty) is None for ty in types]
     if any(isinstance(T.element_of(ty), T.PtrType) for ty in types):
@@ -117,7 +117,7 @@ def _cases(floats: Sequence[bool], numbered: Sequence[bool]) -> Iterator[_Case]:
     return product(*each)
 
 
-def _numbers_axis(value: SSAValue, op: ReduceOp) -> bool:
+def _numbers_axis(value: SSAValue, op: ReduceOp | ScanOp) -> bool:
     """Whether a tile numbers its elements along the reduction's axis, each differently."""
     return _numbered_axis(value) == int_property(op, "axis")
 
@@ -147,7 +147,7 @@ def _numbered_axis(value: SSAValue) -> int | None:
     return long_after[long_before.index(axis)] if axis in long_before else None
 
 
-def rising_operands(op: ReduceOp) -> frozenset[int]:
+def rising_operands(op: ReduceOp | ScanOp) -> frozenset[int]:
     """Return the operands of a reduction whose elements form a range that increases along the axis, both signed
     and unsigned."""
     return frozenset(

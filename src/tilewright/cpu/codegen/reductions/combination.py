@@ -20,6 +20,7 @@ from tilewright.cpu.codegen.loops.tiles import Elementwise, Strided, Tile, store
 from tilewright.cpu.codegen.reductions.vector_bodies import ElementBody
 from tilewright.dialects import facts
 from tilewright.dialects.declare import int_property
+from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp, ScanOp
 from tilewright.numerics.floats import float_to_bits
 
@@ -39,6 +40,9 @@ class Combination:
     chooses: bool = False
     """Whether the body gives one of two elements, the same from either side: in any order, and an
     element as often as one likes."""
+
+    size: int = 0
+    """How many operations the body has."""
 
     @property
     def commutes(self) -> bool:
@@ -118,20 +122,22 @@ class Combination:
 
 def combination_of(f: FunctionEmitter, op: ReduceOp | ScanOp, tiles: Sequence[Tile]) -> Combination:
     """How the elements of these tiles are combined; a remark tells why where they keep their order."""
-    rising = rising_operands(op) if isinstance(op, ReduceOp) else frozenset[int]()
-    body = ElementBody(f, op.regions[0].blocks[0], rising)
+    block = op.regions[0].blocks[0]
+    ascending = isinstance(op, ReduceOp) or not is_set(op, "reverse")
+    body = ElementBody(f, block, rising_operands(op) if ascending else frozenset())
     axis = int_property(op, "axis")
     neutral = _neutral(body)
     chooses = False
-    if neutral is None and isinstance(op, ReduceOp):
+    if neutral is None:
         choice = choice_of(op)
         chooses = choice.any_order
-        if not chooses:
+        if not chooses and isinstance(op, ReduceOp):
             message = f"a reduction keeps the order of its elements: {choice.reason}"
             f.unit.remarks.add("reduction", message, op)
     if neutral is not None:
         tiles = _canonical(f, op, tiles, body)
-    return Combination(tuple(tiles), axis, body, neutral, chooses)
+    size = sum(1 for _ in block.walk())
+    return Combination(tuple(tiles), axis, body, neutral, chooses, size)
 
 
 def _canonical(

@@ -24,6 +24,7 @@ from tilewright.dialects.nv_tileaa.base import is_set
 from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp, ScanOp
 from tilewright.numerics.floats import float_to_bits
 
+_LONG_BODY = 64
 _DROPPING_NAN = frozenset({"arith.maxnumf", "arith.minnumf"})
 
 
@@ -43,6 +44,11 @@ class Combination:
 
     size: int = 0
     """How many operations the body has."""
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the body has so many operations that it should not be repeated to have several at once."""
+        return self.size > _LONG_BODY
 
     @property
     def commutes(self) -> bool:

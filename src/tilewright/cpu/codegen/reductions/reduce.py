@@ -211,13 +211,15 @@ def _across_rows(
         else:
             start = [value for _ in several for value in combination.start(width)]
         depth = nest.depth
-        index = nest.loop(extent)
+        together = min(_STEPS_AT_ONCE, extent)
+        if combination.commutes or combination.is_long:
+            together = 1
+        index = nest.loop(extent, together)
         looped = nest.depth > depth
         state = [nest.carried(value) for value in start] if looped else start
         after: list[Value] = []
         for position, coords in enumerate(several):
-            at = with_axis(coords, combination.axis, index)
-            elements = [nest.vector(tile, at) for tile in combination.tiles]
+            elements = _several(nest, combination, coords, index, together)
             before = state[position * count : (position + 1) * count]
             after += combination.first_or_step(nest.inner, elements, before, index, looped=looped)
         if looped:
@@ -239,6 +241,18 @@ def _across_rows(
     return found
 
 
+def _several(
+    nest: LoopNest, combination: Combination, coords: Coords, first: Index, count: int
+) -> list[Value]:
+    """What so many elements along the axis come to, neighbours first."""
+    if count == 1:
+        return elements_at(nest, combination, coords, first)
+    half = count // 2
+    before = _several(nest, combination, coords, first, half)
+    later = _several(nest, combination, coords, nest.shift(first, half), half)
+    return combination.step(nest.inner, later, before)
+
+
 def _written_out(nest: LoopNest, combination: Combination, coords: Coords) -> list[Value]:
     """The few elements along the axis combined. Their places are constants, so that it is known which of them
     share a vector."""
@@ -251,7 +265,9 @@ def _written_out(nest: LoopNest, combination: Combination, coords: Coords) -> li
 
 def _has_wide_rows(f: FunctionEmitter, combination: Combination, rest: tuple[int, ...]) -> bool:
     """Whether the elements that each step takes fill more registers than there are accumulators."""
-    if not rest or not combination.commutes or combination.dims[combination.axis] <= _ROWS_AT_ONCE:
+    if not rest or combination.dims[combination.axis] <= _ROWS_AT_ONCE:
+        return False
+    if not combination.commutes and combination.is_long:
         return False
     along = vector_axis(rest)
     below = (
@@ -283,24 +299,31 @@ def _row_by_row(
     run = tuple(range(lanes)) if width else None
 
     def begin(nest: LoopNest, coords: Coords) -> None:
-        first = (
-            elements_at(nest, combination, coords, fixed(0))
-            if combination.chooses
-            else combination.start(width)
-        )
+        if not combination.commutes:
+            first = _several(nest, combination, coords, fixed(0), _ROWS_AT_ONCE)
+        elif combination.chooses:
+            first = elements_at(nest, combination, coords, fixed(0))
+        else:
+            first = combination.start(width)
         put_at(nest, targets, coords, first)
 
     loops(nest, rest, along, lanes, 1, begin)
     nest.close_all()
     coords = [nest.loop(n) if axis != along else fixed(0) for axis, n in enumerate(rest)]
-    first = nest.loop(combination.dims[combination.axis], _ROWS_AT_ONCE)
+    done = 0 if combination.commutes else _ROWS_AT_ONCE
+    first = nest.shift(nest.loop(combination.dims[combination.axis] - done, _ROWS_AT_ONCE), done)
     column = nest.loop(rest[along], lanes)
     coords[along] = Index(column.base, run, column.align)
-    state = [nest.vector(target, tuple(coords)) for target in targets]
-    for number in range(_ROWS_AT_ONCE):
-        elements = elements_at(nest, combination, coords, nest.shift(first, number))
-        state = combination.step(nest.inner, elements, state, in_order=combination.chooses)
-    put_at(nest, targets, tuple(coords), state)
+    here = tuple(coords)
+    state = [nest.vector(target, here) for target in targets]
+    if combination.commutes:
+        for number in range(_ROWS_AT_ONCE):
+            elements = elements_at(nest, combination, here, nest.shift(first, number))
+            state = combination.step(nest.inner, elements, state, in_order=combination.chooses)
+    else:
+        following = _several(nest, combination, here, first, _ROWS_AT_ONCE)
+        state = combination.step(nest.inner, following, state)
+    put_at(nest, targets, here, state)
     nest.close_all()
     return []
 
@@ -367,7 +390,7 @@ def _in_order(
     is read from one end to the other first, by blocks of which each comes to one vector in a buffer."""
     nest = LoopNest(f.builder, masked=masked, work=f.now)
     extent = combination.dims[combination.axis]
-    lanes = min(f.lanes(combination.tiles, extent), _MOST_RUNS)
+    lanes = min(f.lanes(combination.tiles, extent), 4 if combination.is_long else _MOST_RUNS)
     buffers: list[Strided] = []
     if lanes > 1 and extent >= _FEWEST_BLOCKS * lanes * lanes:
         length = extent // lanes
@@ -394,7 +417,8 @@ def _runs(row: _Row, extent: int) -> list[Value]:
     """What the runs of a row come to, one in each lane."""
     nest, combination, lanes = row.nest, row.combination, row.lanes
     runs = min(extent // lanes, lanes)
-    rounds = min(max(_STEPS_AT_ONCE // runs, 1), extent // (runs * lanes))
+    rounds = 1 if combination.is_long else max(_STEPS_AT_ONCE // runs, 1)
+    rounds = min(rounds, extent // (runs * lanes))
     start = combination.start(lanes if lanes > 1 else 0)
     depth = nest.depth
     base = nest.loop(extent // runs, lanes * rounds)

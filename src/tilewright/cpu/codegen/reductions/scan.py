@@ -50,8 +50,6 @@ from tilewright.dialects.nv_tileaa.ops.contraction import ScanOp
 _NEIGHBOURS = 4
 #: How many vectors of columns stay in registers, and how many rows are gone along at once where there are more of them.
 _AT_ONCE, _ROWS_AT_ONCE = 8, 4
-#: How many operations a body has that is not repeated for each of them.
-_LONG_BODY = 64
 #: What elements are made of that are computed from their places alone.
 _COMPUTED = (Uniform, Range, Elementwise, Mapped)
 
@@ -117,7 +115,7 @@ def _scan_across(
         return found
 
     if rest and along >= axis and rest[along] > at_once * lanes:
-        several = _ROWS_AT_ONCE if combination.size <= _LONG_BODY else 1
+        several = 1 if combination.is_long else _ROWS_AT_ONCE
         _by_rows(nest, (rest, along, lanes), (extent, min(several, extent)), targets, at, step)
         return
 
@@ -128,11 +126,12 @@ def _scan_across(
         depth = nest.depth
         index = nest.shift(nest.loop(extent - 1), 1)
         looped = nest.depth > depth
-        before = [[nest.carried(v) for v in values] for values in state] if looped else state
+        before: list[list[Any]] = state
+        if looped:
+            before = [[nest.carried(value) for value in values] for values in state]
         after = [step(coords, index, held) for coords, held in zip(several, before, strict=True)]
         if looped:
-            pairs = zip(chain(*before), chain(*after), strict=True)
-            nest.close([(phi, value) for phi, value in pairs if isinstance(phi, ir.PhiInstr)])
+            nest.close(list(zip(chain(*before), chain(*after), strict=True)))
 
     batch: list[Coords] = []
 
@@ -193,7 +192,7 @@ def _scan_along(
     nest = LoopNest(f.builder, masked=masked, work=f.now)
     extent = combination.dims[combination.axis]
     lanes = f.lanes(combination.tiles, extent)
-    neighbours = _NEIGHBOURS if combination.size <= _LONG_BODY else 1
+    neighbours = 1 if combination.is_long else _NEIGHBOURS
     count = min(neighbours, lanes, extent // lanes)
     widest = max(*(element.lanes_bits for element in combination.elements), 8)
     turned = Turned(lanes, count, min(128 // widest, lanes))

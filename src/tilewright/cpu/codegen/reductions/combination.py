@@ -17,6 +17,7 @@ from tilewright.cpu.codegen.ir.types import Builder, Constant, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import Elementwise, Strided, Tile, store_at
+from tilewright.cpu.codegen.reductions.extrema import Keys, keys_of
 from tilewright.cpu.codegen.reductions.vector_bodies import ElementBody
 from tilewright.dialects import facts
 from tilewright.dialects.declare import int_property
@@ -44,6 +45,8 @@ class Combination:
 
     size: int = 0
     """How many operations the body has."""
+    keys: tuple[Keys, ...] | None = None
+    """Which integers the tiles hold in the place of floats."""
 
     @property
     def is_long(self) -> bool:
@@ -64,6 +67,12 @@ class Combination:
     def elements(self) -> tuple[Element, ...]:
         """The element type of each tile."""
         return tuple(tile.element for tile in self.tiles)
+
+    def finished(self, b: Builder, values: Sequence[Value]) -> list[Value]:
+        """The results of accumulated values."""
+        if self.keys is None:
+            return list(values)
+        return [key.decode(b, value) for key, value in zip(self.keys, values, strict=True)]
 
     def start(self, lanes: int) -> list[Value]:
         """What the accumulators hold before the first element."""
@@ -126,8 +135,11 @@ class Combination:
         return values
 
 
-def combination_of(f: FunctionEmitter, op: ReduceOp | ScanOp, tiles: Sequence[Tile]) -> Combination:
-    """How the elements of these tiles are combined; a remark tells why where they keep their order."""
+def combination_of(
+    f: FunctionEmitter, op: ReduceOp | ScanOp, tiles: Sequence[Tile], *, by_keys: bool = True
+) -> Combination:
+    """How the elements of these tiles are combined; a remark tells why where they keep their order. ``by_keys``: extrema of
+    floats may be taken of integers."""
     block = op.regions[0].blocks[0]
     ascending = isinstance(op, ReduceOp) or not is_set(op, "reverse")
     body = ElementBody(f, block, rising_operands(op) if ascending else frozenset())
@@ -141,9 +153,23 @@ def combination_of(f: FunctionEmitter, op: ReduceOp | ScanOp, tiles: Sequence[Ti
             message = f"a reduction keeps the order of its elements: {choice.reason}"
             f.unit.remarks.add("reduction", message, op)
     if neutral is not None:
+        *extrema, _ = block.ops
+        if by_keys and (keys := keys_of(extrema, f.unit.target)) is not None:
+            return _by_keys(tiles, axis, keys)
         tiles = _canonical(f, op, tiles, body)
     size = sum(1 for _ in block.walk())
     return Combination(tuple(tiles), axis, body, neutral, chooses, size)
+
+
+def _by_keys(tiles: Sequence[Tile], axis: int, keys: tuple[Keys, ...]) -> Combination:
+    def combine(b: Builder, values: Sequence[Value], **_: object) -> list[Value]:
+        pairs = zip(keys, values[::2], values[1::2], strict=True)
+        return [key.combine(b, *pair) for key, *pair in pairs]
+
+    held = tuple(key.of(tile) for key, tile in zip(keys, tiles, strict=True))
+    return Combination(
+        held, axis, combine, tuple(key.neutral for key in keys), size=len(keys), keys=keys
+    )
 
 
 def _canonical(

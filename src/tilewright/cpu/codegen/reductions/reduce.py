@@ -48,6 +48,7 @@ from tilewright.cpu.codegen.loops.row_ends import (
 )
 from tilewright.cpu.codegen.loops.tiles import (
     Elementwise,
+    Emit,
     Strided,
     Tile,
     Written,
@@ -139,7 +140,10 @@ def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
     for position, result in enumerate(op.results):
         f.values[result] = targets[position] if rest else found[position]
         if wide:
-            _round(f, result)
+            element = element_of(result.type)
+            _finish(f, result, lambda b, x, element=element: narrow(b, x, element))
+        elif combination.keys is not None:
+            _finish(f, result, combination.keys[position].decode)
 
 
 def _is_sum_of_bf16(combination: Combination, op: ReduceOp) -> bool:
@@ -169,14 +173,14 @@ def _in_f32(combination: Combination) -> Combination:
     return Combination(tiles, combination.axis, add, (zero,) * len(tiles))
 
 
-def _round(f: FunctionEmitter, result: SSAValue) -> None:
-    """Let a result that is held in f32 be one of bf16."""
+def _finish(f: FunctionEmitter, result: SSAValue, emit: Emit) -> None:
+    """Let a result be what becomes of the one that is held."""
     element, found = element_of(result.type), f.values[result]
     if isinstance(found, Strided):
-        rounded = Elementwise(element, found.dims, (found,), lambda b, x: narrow(b, x, element))
-        f.values[result] = f.keep(rounded, f.plan.last_use(result))
+        finished = Elementwise(element, found.dims, (found,), emit)
+        f.values[result] = f.keep(finished, f.plan.last_use(result))
     else:
-        f.values[result] = narrow(f.builder, f.scalar(result), element)
+        f.values[result] = emit(f.builder, f.scalar(result))
 
 
 def _across_rows(

@@ -18,7 +18,7 @@ from tilewright.cpu.codegen.analysis import cost_model
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter, vector_axis
 from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.ir import llvm
-from tilewright.cpu.codegen.ir.elements import I1
+from tilewright.cpu.codegen.ir.elements import I1, element_of
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, fixed
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
@@ -61,14 +61,14 @@ def scan(f: FunctionEmitter, op: ScanOp) -> None:
     if not cost_model.is_body_of_elements(op):
         combine_each(f, op, int_property(op, "axis"), reverse=reverse)
         return
-    combination = combination_of(f, op, f.read_once(op.operands))
+    tiles = f.read_once(op.operands)
+    dims, axis = tiles[0].dims, int_property(op, "axis")
     targets = [
-        f.buffer(element, combination.dims, f.plan.last_use(result))
-        for element, result in zip(combination.elements, op.results, strict=True)
+        f.buffer(element_of(result.type), dims, f.plan.last_use(result)) for result in op.results
     ]
-    inner = all(extent == 1 for extent in combination.dims[combination.axis + 1 :])
-    lanes = f.lanes(combination.tiles, combination.dims[combination.axis])
-    along = inner and lanes > 1
+    inner = all(extent == 1 for extent in dims[axis + 1 :])
+    along = inner and f.lanes(tiles, dims[axis]) > 1
+    combination = combination_of(f, op, tiles, by_keys=along)
     make = _scan_along if along else _scan_across
 
     def one(masked: bool) -> list[Value]:
@@ -274,7 +274,8 @@ class _Blocks:
             steps.reverse()
         results = [self.turned.back(b, vectors) for vectors in zip(*steps, strict=True)]
         for number, values in enumerate(zip(*results, strict=True)):
-            put_at(self.nest, self.targets, self._at(place, number), values)
+            found = combination.finished(b, values)
+            put_at(self.nest, self.targets, self._at(place, number), found)
         return following
 
     def _place(self, base: Index, size: int) -> Index:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from llvmlite import ir
 from xdsl.ir import Block
 
-from tilewright.cpu.codegen.analysis import nans, strips
+from tilewright.cpu.codegen.analysis import extrema, nans, strips
 from tilewright.cpu.codegen.analysis.plan import Plan
 from tilewright.cpu.codegen.analysis.strips import Strips
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter
@@ -187,5 +187,6 @@ def _emitter(f: FunctionEmitter, narrow: Block, together: Together) -> FunctionE
         g.values[argument] = f.values[narrow.args[number]]
     g.sums = running_sums.find_sums(ops, together.plan, target, checked=False)
     g.canonical, g.quiet = nans.find_canonical(ops), nans.find_quiet(ops)
+    g.by_keys = extrema.find_by_keys(ops, target)
     g.deferred = deferred.find_deferred(ops, together.plan, target)
     return g

@@ -15,6 +15,7 @@ from tilewright.cpu.codegen.analysis import (
     block_bands,
     block_order,
     effects,
+    extrema,
     lock_keys,
     nans,
     strips,
@@ -181,6 +182,7 @@ def emit(
     f.observed = observed.find_observed(ops, plan)
     f.canonical = nans.find_canonical(func.walk())
     f.quiet = nans.find_quiet(func.walk())
+    f.by_keys = extrema.find_by_keys(func.walk(), target)
     f.deferred = deferred.find_deferred(ops, plan, target, f.packed_panels)
     wide = (
         None

@@ -232,7 +232,11 @@ def index_cast(b: B, x: V, *, element: Element, to: Element, signedness: str) ->
 @emitter("select")
 def select(b: B, condition: V, x: V, y: V, *, element: Element) -> V:
     """``condition`` is an i1 for each element, or one for all."""
-    return b.select(condition, x, y)
+    found = b.select(condition, x, y)
+    keys = llvm.key_of(b, x), llvm.key_of(b, y)
+    if keys[0] is not None and keys[1] is not None:
+        llvm.set_key(b, found, b.select(condition, *keys))
+    return found
 
 
 @emitter("offset")

@@ -81,10 +81,13 @@ def apply(
 
 
 def emitter_of(
-    op: ArithOp, canonical: Collection[SSAValue] = (), quiet: Collection[SSAValue] = ()
+    op: ArithOp,
+    canonical: Collection[SSAValue] = (),
+    quiet: Collection[SSAValue] = (),
+    networks: Collection[SSAValue] = (),
 ) -> Emit:
     """The function that makes code of an operation of arith or math; ``canonical``: values without any
-    NaN but the canonical one; ``quiet``: without any that signals."""
+    NaN but the canonical one; ``quiet``: without any that signals; ``networks``: extrema of integers in the order of floats."""
     call = op.meaning()
     keywords: dict[str, Any] = dict(call.keywords)
     if "to" in keywords:
@@ -100,6 +103,7 @@ def emitter_of(
             Nans.CANONICAL if value in canonical else Nans.QUIET if value in quiet else Nans.ANY
             for value in op.operands
         )
+        keywords["by_keys"] = op.results[0] in networks
     return partial(EMITTERS[call.name], element=element, **keywords)
 
 
@@ -110,7 +114,13 @@ def elementwise(f: FunctionEmitter, op: ArithOp) -> None:
         condition, lhs, rhs = (f.values[value] for value in op.operands)
         f.values[op.result] = chosen(f.builder, condition, lhs, rhs, op.result.type)
         return
-    apply(f, op.results[0], list(op.operands), emitter_of(op, f.canonical, f.quiet), op.MEANING)
+    apply(
+        f,
+        op.results[0],
+        list(op.operands),
+        emitter_of(op, f.canonical, f.quiet, f.by_keys),
+        op.MEANING,
+    )
 
 
 def alias_emitter(op: Operation) -> Emit:

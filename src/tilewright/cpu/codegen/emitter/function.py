@@ -222,6 +222,8 @@ class FunctionEmitter:
         """Values that can hold no NaN but the canonical one."""
         self.quiet: Collection[SSAValue] = ()
         """Values that can hold no NaN that signals."""
+        self.by_keys: Collection[SSAValue] = ()
+        """Extrema that are taken of integers in the order of floats."""
         self.deferred: Mapping[DotOp, Deferred] = {}
         """Products that are made for several iterations of their loop at once."""
         self.observed: Mapping[DotOp, Observed] = {}

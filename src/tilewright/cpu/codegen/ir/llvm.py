@@ -23,6 +23,8 @@ class TargetModule(ir.Module):
         self.triple, self.data_layout = target.triple, target.data_layout
         self.target = target
         self.origins: Origins | None = None
+        self.keys: dict[int, tuple[Value, Value]] = {}
+        """Values, by their ``id``, that were made of an integer in their order, and that integer."""
 
     def _get_body_lines(self) -> list[str]:
         """What llvmlite joins in ``str``; should it stop, it does the work itself."""
@@ -133,7 +135,28 @@ def splatted(value: Value) -> Value | None:
 def shuffle(b: Builder, lhs: Value, rhs: Value, mask: Sequence[int]) -> Value:
     """The lanes of two vectors that ``mask`` numbers, those of ``rhs`` behind those of ``lhs``."""
     constant = ir.Constant(ir.VectorType(ir.IntType(32), len(mask)), list(mask))
-    return b.shuffle_vector(lhs, rhs, constant)
+    found = b.shuffle_vector(lhs, rhs, constant)
+    # One that is undefined has no key, and needs none.
+    keys = key_of(b, lhs), key_of(b, lhs if is_undefined(rhs) else rhs)
+    if keys[0] is not None and keys[1] is not None:
+        set_key(b, found, b.shuffle_vector(keys[0], keys[1], constant))
+    return found
+
+
+def set_key(b: Builder, value: Value, key: Value) -> None:
+    """Remember of which integer, in the order of floats, a value was made, for operations that go on with that integer. It is
+    there wherever the value is."""
+    module = b.module
+    assert isinstance(module, TargetModule)
+    module.keys[id(value)] = value, key
+
+
+def key_of(b: Builder, value: Value) -> Value | None:
+    """The integer that a value was made of; None where it was made of something else."""
+    module = b.module
+    assert isinstance(module, TargetModule)
+    found = module.keys.get(id(value))
+    return None if found is None else found[1]
 
 
 def type_suffix(ty: Type) -> str:

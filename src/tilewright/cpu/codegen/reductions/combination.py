@@ -9,6 +9,7 @@ from llvmlite import ir
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.analysis.tileaa.choices import choice_of, rising_operands
+from tilewright.cpu.codegen.elementwise.float_keys import Keys
 from tilewright.cpu.codegen.elementwise.floats import canonical_nan
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.ir import llvm
@@ -17,7 +18,7 @@ from tilewright.cpu.codegen.ir.types import Builder, Constant, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import Elementwise, Strided, Tile, store_at
-from tilewright.cpu.codegen.reductions.extrema import Keys, keys_of
+from tilewright.cpu.codegen.reductions.extrema import as_keys, keys_of
 from tilewright.cpu.codegen.reductions.vector_bodies import ElementBody
 from tilewright.dialects import facts
 from tilewright.dialects.declare import int_property
@@ -166,7 +167,7 @@ def _by_keys(tiles: Sequence[Tile], axis: int, keys: tuple[Keys, ...]) -> Combin
         pairs = zip(keys, values[::2], values[1::2], strict=True)
         return [key.combine(b, *pair) for key, *pair in pairs]
 
-    held = tuple(key.of(tile) for key, tile in zip(keys, tiles, strict=True))
+    held = tuple(as_keys(key, tile) for key, tile in zip(keys, tiles, strict=True))
     return Combination(
         held, axis, combine, tuple(key.neutral for key in keys), size=len(keys), keys=keys
     )

@@ -75,29 +75,37 @@ class _Links:
 
 def _pays(network: list[Operation]) -> bool:
     """Whether integers are cheaper for a network than floats."""
-    inside = set(network)
-    given = {value for op in network for value in op.operands if not _comes_from(value, inside)}
-    left = sum(not _stays(op.results[0], inside) for op in network)
+    borders = _Borders(set(network))
+    given = {value for op in network for value in op.operands if not borders.comes_from(value)}
+    left = sum(not borders.stays(op.results[0]) for op in network)
     is_half = element_of(network[0].results[0].type).format.bits == 16
     before = len(network) * (_OF_HALVES if is_half else _OF_FLOATS)
     return _ONE * len(network) + _THERE * len(given) + _BACK * left < before
 
 
-def _comes_from(value: SSAValue, network: set[Operation]) -> bool:
-    """Whether all elements of a value are made by a network."""
-    owner = value.owner
-    if not isinstance(owner, Operation):
-        return False
-    if owner in network:
-        return True
-    taken = _taken(owner)
-    return bool(taken) and all(_comes_from(each, network) for each in taken)
+class _Borders:
+    """Where elements come to a network, and leave it."""
 
+    def __init__(self, network: set[Operation]) -> None:
+        self._network = network
+        self._made: dict[SSAValue, bool] = {}
+        self._kept: dict[SSAValue, bool] = {}
 
-def _stays(value: SSAValue, network: set[Operation]) -> bool:
-    """Whether nothing but a network looks at the elements of a value."""
-    return all(
-        use.operation in network
-        or (value in _taken(use.operation) and _stays(use.operation.results[0], network))
-        for use in value.uses
-    )
+    def comes_from(self, value: SSAValue) -> bool:
+        """Whether all elements of a value are made by the network."""
+        if (known := self._made.get(value)) is None:
+            owner = value.owner
+            taken = _taken(owner) if isinstance(owner, Operation) else []
+            known = owner in self._network or (bool(taken) and all(map(self.comes_from, taken)))
+            self._made[value] = known
+        return known
+
+    def stays(self, value: SSAValue) -> bool:
+        """Whether nothing but the network looks at the elements of a value."""
+        if (known := self._kept.get(value)) is None:
+            known = self._kept[value] = all(
+                use.operation in self._network
+                or (value in _taken(use.operation) and self.stays(use.operation.results[0]))
+                for use in value.uses
+            )
+        return known

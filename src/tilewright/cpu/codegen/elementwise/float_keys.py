@@ -78,6 +78,11 @@ class Keys:
         return found
 
 
+def extremum(keys: Keys, b: Builder, x: Value, y: Value) -> Value:
+    """An extremum of floats that is one of many on the same values."""
+    return keys.decode(b, keys.combine(b, keys.encode(b, x), keys.encode(b, y)))
+
+
 def has_keys(element: Element, target: CpuTarget) -> bool:
     """Whether extrema of keys are cheaper than those of the floats: AVX-512 has an instruction that orders zeros of f32, other
     processors than x86 have one that does it all, and AVX2 has no extrema of 64 bits."""

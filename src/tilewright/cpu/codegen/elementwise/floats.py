@@ -13,7 +13,6 @@ from functools import partial
 from llvmlite import ir
 
 from tilewright.cpu.codegen.elementwise import directed
-from tilewright.cpu.codegen.elementwise.float_keys import Keys
 from tilewright.cpu.codegen.elementwise.formats import (
     narrow,
     narrow_result,
@@ -179,13 +178,8 @@ def _extremum(
     propagate_nan: bool = False,
     flush_to_zero: bool = False,
     nans: Sequence[Nans] = (Nans.ANY, Nans.ANY),
-    by_keys: bool = False,
 ) -> V:
-    """-0 is below +0; a NaN that results is the canonical one. ``nans``: those that the operands can hold; ``by_keys``: one of
-    many on the same values."""
-    if by_keys:
-        keys = Keys(element, larger, propagate_nan)
-        return keys.decode(b, keys.combine(b, keys.encode(b, x), keys.encode(b, y)))
+    """-0 is below +0; a NaN that results is the canonical one. ``nans``: those that the operands can hold."""
     if flush_to_zero:
         x, y = flush(b, x), flush(b, y)
     wide = [widen(b, v, element) for v in (x, y)]

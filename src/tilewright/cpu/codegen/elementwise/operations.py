@@ -14,6 +14,7 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.cpu.codegen.analysis.known_numbers import CASTS, known_factor, known_number
 from tilewright.cpu.codegen.control.loop_values import chosen, rebuilt, types_of_parts
 from tilewright.cpu.codegen.elementwise import EMITTERS
+from tilewright.cpu.codegen.elementwise.float_keys import Keys, extremum
 from tilewright.cpu.codegen.elementwise.floats import Nans, clampf
 from tilewright.cpu.codegen.elementwise.integers import index_cast
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter
@@ -98,12 +99,13 @@ def emitter_of(
         return partial(
             index_cast, element=element, to=to, signedness=keywords.get("signedness", "signed")
         )
+    if op.results[0] in networks:
+        return partial(extremum, Keys(element, call.name == "maxf", "propagate_nan" in keywords))
     if call.name in ("maxf", "minf"):
         keywords["nans"] = tuple(
             Nans.CANONICAL if value in canonical else Nans.QUIET if value in quiet else Nans.ANY
             for value in op.operands
         )
-        keywords["by_keys"] = op.results[0] in networks
     return partial(EMITTERS[call.name], element=element, **keywords)
 
 

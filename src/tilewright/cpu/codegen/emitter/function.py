@@ -219,11 +219,9 @@ class FunctionEmitter:
         self.first_slots: dict[OperandOf, Value] = {}
         """Where the panels of each such operand, in the loop that code is in, begin."""
         self.canonical: Collection[SSAValue] = ()
-        """Values that can hold no NaN but the canonical one."""
         self.quiet: Collection[SSAValue] = ()
-        """Values that can hold no NaN that signals."""
         self.by_keys: Collection[SSAValue] = ()
-        """Extrema that are taken of integers in the order of floats."""
+        """Values that can hold no NaN but the canonical one; none that signals; extrema of integers in the order of floats."""
         self.deferred: Mapping[DotOp, Deferred] = {}
         """Products that are made for several iterations of their loop at once."""
         self.observed: Mapping[DotOp, Observed] = {}

@@ -218,7 +218,7 @@ _FLOATS: dict[str, Any] = {
 }
 
 
-def _hard(dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
+def hard_floats(dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Zeros of both signs, infinities, NaN of both signs and all kinds; rows with nothing else, too."""
     word = f"u{np.dtype(dtype).itemsize}"
     infinity = int(np.array(np.inf, dtype).view(word))
@@ -244,7 +244,7 @@ def test_extrema_of_zeros_and_nan(
     element: str, shape: tuple[int, ...], axis: int, kind: str
 ) -> None:
     """Of two tiles at once, by all four."""
-    held = [_hard(_FLOATS[element], shape), _hard(_FLOATS[element], shape)[::-1].copy()]
+    held = [hard_floats(_FLOATS[element], shape), hard_floats(_FLOATS[element], shape)[::-1].copy()]
     for one, other in zip(_EXTREMA, _EXTREMA[1:] + _EXTREMA[:1], strict=True):
         text = f"""
           %x = arith.{one} %s0, %e0 : {element}

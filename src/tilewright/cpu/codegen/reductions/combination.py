@@ -27,6 +27,7 @@ from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp, ScanOp
 from tilewright.numerics.floats import float_to_bits
 
 _LONG_BODY = 64
+_CHEAP = frozenset({"addf", "mulf", "addi", "andi", "ori", "xori"})
 _DROPPING_NAN = frozenset({"arith.maxnumf", "arith.minnumf"})
 
 
@@ -46,6 +47,8 @@ class Combination:
 
     size: int = 0
     """How many operations the body has."""
+    is_cheap: bool = False
+    """Whether the body is one instruction for each operand."""
     keys: tuple[Keys, ...] | None = None
     """Which integers the tiles hold in the place of floats."""
 
@@ -159,7 +162,8 @@ def combination_of(
             return _by_keys(tiles, axis, keys)
         tiles = _canonical(f, op, tiles, body)
     size = sum(1 for _ in block.walk())
-    return Combination(tuple(tiles), axis, body, neutral, chooses, size)
+    is_cheap = neutral is not None and all(facts.meaning(op) in _CHEAP for op in [*block.ops][:-1])
+    return Combination(tuple(tiles), axis, body, neutral, chooses, size, is_cheap)
 
 
 def _by_keys(tiles: Sequence[Tile], axis: int, keys: tuple[Keys, ...]) -> Combination:

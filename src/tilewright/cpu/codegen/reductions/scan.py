@@ -195,7 +195,11 @@ def _scan_along(
     neighbours = 1 if combination.is_long else _NEIGHBOURS
     count = min(neighbours, lanes, extent // lanes)
     widest = max(*(element.lanes_bits for element in combination.elements), 8)
-    turned = Turned(lanes, count, min(128 // widest, lanes))
+    part = min(128 // widest, lanes)
+    if combination.is_cheap:
+        # One instruction costs no more than moving lanes further than within 128 bits.
+        count = min(count, part)
+    turned = Turned(lanes, count, part)
     size = lanes * count
     rest = tuple(e for axis, e in enumerate(combination.dims) if axis != combination.axis)
     coords = [nest.loop(size) for size in rest]

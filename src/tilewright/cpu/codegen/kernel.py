@@ -184,11 +184,18 @@ def emit(
     f.quiet = nans.find_quiet(func.walk())
     f.by_keys = extrema.find_by_keys(func.walk(), target)
     f.deferred = deferred.find_deferred(ops, plan, target, f.packed_panels)
-    wide = (
-        None
-        if checked or may_wait
-        else strips.find_strips(func, ops, plan, plan_of, distinct_arguments=distinct_arguments)
-    )
+    wide = None
+    if not may_wait:
+        wide = strips.find_strips(
+            func,
+            ops,
+            plan,
+            plan_of,
+            distinct_arguments=distinct_arguments,
+            streams=reduce.streams(target),
+        )
+    f.rows_at_once = wide is not None and wide.rows_at_once
+    wide = None if checked else wide
     if wide is not None:
         origin |= wide.origin
         unit.remarks.add("strip", strips.described(wide))

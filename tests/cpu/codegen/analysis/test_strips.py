@@ -13,7 +13,8 @@ import tilewright
 from tilewright import LaunchOptions
 from tilewright.builder import ModuleBuilder, ptr
 from tilewright.cpu import Program
-from tilewright.cpu.compile import compile_kernel
+from tilewright.cpu.compile import CompileOptions, compile_kernel
+from tilewright.cpu.target import cpu_target, missing_features
 from tilewright.lowering import lower_to_tileaa
 from tilewright.numerics.arrays import dtype_of
 from tilewright.numerics.element_types import FORMATS
@@ -194,3 +195,55 @@ def test_rows_with_gaps_get_wider(dtype: str, columns: int, bytes_: int) -> None
     found = _remark(_strided(dtype, 256, lambda a: [a.r, 1], lines=False))
     assert "have 4096 bytes" in found
     assert "computed row by row" in _remark(_strided(dtype, columns, lambda a: [a.r, a.s]))
+
+
+def _sums_of_rows(element: str, columns: int, tile: int, *, two: bool) -> Any:
+    """A block goes along a row: the sum of its elements, and of their squares as well."""
+    module = ModuleBuilder()
+    parameters = dict.fromkeys("xyz", ptr(element)) | {"rows": "i32"}
+    with module.entry("k", parameters) as k:
+        row, _, _ = k.get_tile_block_id()
+        view = k.make_tensor_view(k.args.x, shape=[k.args.rows, columns], strides=[columns, 1])
+        tiles = k.partition(view, tile=(1, tile), padding="zero")
+        zero = k.full((1,), 0, element)
+
+        def reduced(value: Any) -> Any:
+            return k.reduce(value, 1, 0, lambda b, element, total: element + total)
+
+        with k.for_(-(-columns // tile), one=zero, two=zero) as loop:
+            x, _ = k.load_view_tko(tiles, [row, loop.index])
+            loop.one = loop.one + reduced(x)
+            loop.two = loop.two + reduced(x * x) if two else loop.two
+        for base, total in ((k.args.y, loop.one), (k.args.z, loop.two)):
+            out = k.make_tensor_view(base, shape=[k.args.rows], strides=[1])
+            k.store_view_tko(total, k.partition(out, tile=(1,)), [row])
+    return module.build()
+
+
+@pytest.mark.parametrize("cpu", ["host", "x86-64-v3", "generic"])
+@pytest.mark.parametrize("two", [False, True], ids=["one", "two"])
+@pytest.mark.parametrize("element", ["f16", "f32", "f64", "i32"])
+def test_rows_side_by_side(element: str, two: bool, cpu: str) -> None:
+    """The same bits as of each row alone, whether it is one of a group, or one that is left over."""
+    target = cpu_target(cpu)
+    if missing_features(target):
+        pytest.skip("the processor lacks features of this level")
+    columns, tile = 1500, 512
+    module = _sums_of_rows(element, columns, tile, two=two)
+    options = CompileOptions(cpu=cpu)
+    remarks = compile_kernel(lower_to_tileaa(module).module, None, options).remarks
+    told = any("whose rows are read side by side" in each.message for each in remarks)
+    assert told == (not target.has("avx512f"))
+    for rows in (3, 64, 66):
+        x = np.random.default_rng(rows).standard_normal((rows, columns)) * 4
+        x = x.astype(dtype_of(element))
+        found = []
+        for how in ({"checked": True}, {"threads": 1}, {"threads": 3}):
+            y, z = np.zeros((2, rows), x.dtype)
+            program = Program(module, LaunchOptions(cpu=cpu, **how))
+            for _ in range(2):
+                program.launch("k", (rows,), (x, y, z, rows))
+            found.append(y.tobytes() + z.tobytes())
+        assert found[0] == found[1] == found[2]
+        if element == "i32":
+            assert (np.frombuffer(found[0], x.dtype)[:rows] == x.sum(1)).all()

@@ -6,6 +6,9 @@ them are merged (``passes.tileaa.wide_blocks``), up to ``ROW_BYTES``. Blocks tha
 the same offset within their pages, are merged as well. The kernel contains both forms: complete groups of blocks run
 wide, if there are enough of them for all threads, the others one by one.
 
+One long row is read more slowly than several at once, where the processor fetches ahead for each stream by itself. Blocks that
+go along a row each, and reduce its pieces, are merged where that is so.
+
 Even long pieces of rows are read at half the speed of whole rows (2048 x 2048 in f32, pieces of 4 or 8 KiB). Where no row
 of a tile depends on another one, a thread therefore takes all of its groups along the matrix, and goes along the
 first row of them all, then along the second.
@@ -52,6 +55,8 @@ ROW_BYTES = 4096
 _ROW_ELEMENTS = 2048
 #: Pieces of so many bytes cost no more than longer ones where whole rows are gone along, and fewer blocks are left over.
 _PIECE_BYTES = 1024
+#: Pieces of rows that are worth a stream of their own have so many bytes.
+_LONG_PIECE = 512
 #: Strides up to this are those of rows.
 NEAR = 8
 _MOST_BLOCKS = 16
@@ -89,6 +94,8 @@ class Strips:
     """How many rows of what a loop adds up are taken one after the other, for all iterations each."""
     jammed: bool = False
     """Whether some iterations of a loop are made at once."""
+    rows_at_once: bool = False
+    """Whether blocks are merged for their rows to be read side by side."""
     heights: tuple[tuple[int, int], ...] = ()
     """The axes of the grid along which a block is taken row by row, and how many rows there are. The number of ``function``'s block
     along such an axis is that of the row."""
@@ -97,7 +104,9 @@ class Strips:
 def described(found: Strips) -> str:
     """Return the message of the remark."""
     parts: list[str] = []
-    if found.factor > 1:
+    if found.rows_at_once:
+        parts.append(f"{found.factor} tile blocks run as one, whose rows are read side by side")
+    elif found.factor > 1:
         parts.append(
             f"{found.factor} adjacent tile blocks run as one, so that row segments have "
             f"{found.factor * found.row_bytes} bytes, not {found.row_bytes}"
@@ -118,9 +127,11 @@ def find_strips(
     plan_of: Callable[[Block], Plan],
     *,
     distinct_arguments: bool,
+    streams: int = 1,
 ) -> Strips | None:
     """How blocks of a kernel are better taken together, if they are. ``plan_of`` gives the plan of another one;
-    ``distinct_arguments``: no array that is written shares memory with that of another pointer argument."""
+    ``distinct_arguments``: no array that is written shares memory with that of another pointer argument; ``streams``: so many
+    rows are read faster at once than one."""
     folds = any(isinstance(op, DotOp | ReduceOp) for op in ops)
     if len(ops) > (_LONGEST if folds else _LONGEST_PLAIN):
         return None
@@ -142,7 +153,56 @@ def find_strips(
             )
             if found is not None:
                 return found
-    return _taken_together(function, ops, plan)
+    found = _taken_together(function, ops, plan)
+    return _side_by_side(function, ops, plan, streams) if found is None else found
+
+
+def _side_by_side(
+    function: FuncOp, ops: Sequence[Operation], plan: Plan, streams: int
+) -> Strips | None:
+    """How blocks that go along a row each, and reduce its pieces, are taken together."""
+    if streams < 2 or len(ops) > _LONGEST_PLAIN or any(isinstance(op, DotOp) for op in ops):
+        return None
+    for axis in sorted({int_property(op, "axis") for op in ops if isinstance(op, GetProgramIdOp)}):
+        try:
+            found = widths(function, axis)
+        except CannotWidenError:
+            continue
+        carried = [
+            value
+            for op in ops
+            if isinstance(op, scf.ForOp)
+            for value in op.body.blocks[0].args
+            if value in found.side
+        ]
+        rows = [_bytes_along(op, found) for op in found.loads]
+        if (
+            not rows
+            or min(rows) < _LONG_PIECE
+            or any(prod(T.dims_of(value.type)) > 1 for value in carried)
+            or _room(ops, plan, found) < streams
+        ):
+            continue
+        function, origin = widened(function, found, streams)
+        return Strips(function, origin, axis, streams, min(rows), rows_at_once=True)
+    return None
+
+
+def _bytes_along(op: TiledLoadOp, found: Widths) -> int:
+    """The bytes of the piece of a row that a block reads in an iteration of a loop, for a reduction; else 0."""
+    dims, wide = T.dims_of(op.result.type), found.side[op.result]
+    axes, block = view_axes(op.base, dims), op.parent
+    along = None if axes is None else _row_axis(axes)
+    if along in (None, wide) or dims[wide] != 1 or prod(dims) != dims[along]:
+        return 0
+    loop = op.parent_op()
+    if not isinstance(loop, scf.ForOp) or block is None:
+        return 0
+    reduced = any(
+        isinstance(each, ReduceOp) and T.dims_of(each.operands[0].type)[wide : wide + 1] == (1,)
+        for each in block.ops
+    )
+    return dims[along] * element_of(op.result.type).memory_bytes if reduced else 0
 
 
 def _traced(

@@ -244,6 +244,8 @@ class FunctionEmitter:
         self.pending_since = 0
         self._flushing = False
         self._nests = 0
+        self.rows_at_once = False
+        """Whether blocks are merged for their rows to be reduced side by side, or would be."""
         self.rarely = False
         """Whether the code runs only where another form of the kernel cannot: then it is kept short."""
         self.inside_part = False
@@ -668,7 +670,9 @@ class FunctionEmitter:
     ) -> RowEnd | None:
         """Where rows end of what a nest reads, so many vectors in an iteration, and of tiles with these ``ends`` that it
         writes; None where it has no version for that, as where ``ends`` are not known."""
-        if ends is None or self.rarely or self.plan.end >= _LONG_CODE:
+        # Rows that others are reduced beside go the same way alone, so that the same bits come out.
+        rarely = self.rarely and not self.rows_at_once
+        if ends is None or rarely or self.plan.end >= _LONG_CODE:
             return None
         return row_end(self.builder, tiles, ends, dims, axis, width, rounds)
 

@@ -181,7 +181,7 @@ def _emitter(f: FunctionEmitter, narrow: Block, together: Together) -> FunctionE
     function, target = together.strips.function, f.unit.target
     ops, body = list(function.walk()), function.body.blocks[0]
     g = FunctionEmitter(f.unit, together.plan, f.builder, f.frame)
-    g.stopped, g.rows_at_once = f.stopped, f.rows_at_once
+    g.stopped = f.stopped
     g.arena.size = f.arena.size
     for number, argument in enumerate(body.args):
         g.values[argument] = f.values[narrow.args[number]]

@@ -28,12 +28,11 @@ from tilewright.cpu.codegen.coroutines.agent_memory import find_coroutines
 from tilewright.cpu.codegen.coroutines.scheduling import TileBlock
 from tilewright.cpu.codegen.elementwise import operations
 from tilewright.cpu.codegen.emitter.function import (
-    BLOCK_TYPE,
     Frame,
     FunctionEmitter,
     Unit,
-    block_coordinates,
 )
+from tilewright.cpu.codegen.emitter.grid import BLOCK_TYPE, block_coordinates
 from tilewright.cpu.codegen.host import external_functions, reports
 from tilewright.cpu.codegen.ir import entry, llvm, outlining
 from tilewright.cpu.codegen.ir.debug_info import NumberOf, Origins
@@ -194,7 +193,7 @@ def emit(
             distinct_arguments=distinct_arguments,
             streams=reduce.streams(target),
         )
-    f.rows_at_once = wide is not None and wide.rows_at_once
+    unit.rows_at_once = wide is not None and wide.rows_at_once
     wide = None if checked else wide
     if wide is not None:
         origin |= wide.origin

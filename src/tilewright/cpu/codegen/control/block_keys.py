@@ -11,12 +11,11 @@ from tilewright.cpu.abi import keys_symbol
 from tilewright.cpu.codegen.analysis import lock_keys
 from tilewright.cpu.codegen.analysis.plan import Plan
 from tilewright.cpu.codegen.emitter.function import (
-    BLOCK_TYPE,
     Frame,
     FunctionEmitter,
     Unit,
-    block_coordinates,
 )
+from tilewright.cpu.codegen.emitter.grid import BLOCK_TYPE, block_coordinates
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I32, I64, PTR
 from tilewright.cpu.codegen.ir.types import Builder, Value

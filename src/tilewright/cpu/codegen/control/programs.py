@@ -6,7 +6,8 @@ from llvmlite import ir
 from xdsl.ir import Operation
 
 from tilewright.cpu.abi import NO_BLOCK, RT_FINISHED, RT_RANGE
-from tilewright.cpu.codegen.emitter.function import FunctionEmitter, block_coordinates
+from tilewright.cpu.codegen.emitter.function import FunctionEmitter
+from tilewright.cpu.codegen.emitter.grid import block_coordinates
 from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.ir.elements import I64, PTR
 from tilewright.cpu.codegen.ir.types import Value

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from math import prod
-from typing import Any, Protocol
+from typing import Protocol
 
 from llvmlite import ir
 from xdsl.dialects import scf
@@ -19,18 +18,16 @@ from tilewright.cpu.codegen.analysis.arena import Arena, Slot
 from tilewright.cpu.codegen.analysis.plan import Plan
 from tilewright.cpu.codegen.coroutines.agent_memory import AgentMemory, Coroutines
 from tilewright.cpu.codegen.coroutines.waiting_blocks import Waiting
+from tilewright.cpu.codegen.emitter.nest_versions import NestVersions
 from tilewright.cpu.codegen.emitter.strides import (
     NOT_STRIDED,
     STRIDED,
     Strides,
-    by_stride,
     loose_of,
     numbers_of,
 )
 from tilewright.cpu.codegen.emitter.table import LOWERINGS, refuse
 from tilewright.cpu.codegen.emitter.vector_lengths import (
-    UNROLL,
-    depends_on_place,
     registers_at_once,
     unroll_of,
     widest_bits,
@@ -38,7 +35,7 @@ from tilewright.cpu.codegen.emitter.vector_lengths import (
 )
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.debug_info import Origins
-from tilewright.cpu.codegen.ir.elements import I8, I32, I64, Element, element_of
+from tilewright.cpu.codegen.ir.elements import I8, I64, Element, element_of
 from tilewright.cpu.codegen.ir.outlining import Part
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops import held
@@ -47,7 +44,7 @@ from tilewright.cpu.codegen.loops.in_registers import Stage, fill_by_runs
 from tilewright.cpu.codegen.loops.indices import Coords, Index
 from tilewright.cpu.codegen.loops.long_rows import REMARK as LONG_ROWS
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
-from tilewright.cpu.codegen.loops.over_shapes import Body, Shape, over
+from tilewright.cpu.codegen.loops.over_shapes import Body, Shape
 from tilewright.cpu.codegen.loops.row_ends import (
     PART_REMARK,
     REMARK,
@@ -105,15 +102,10 @@ from tilewright.passes.tileas.remarks import Remarks
 
 #: A row that is longer than any vector.
 ANY_EXTENT = 1 << 24
-#: Of how many rows that a nest reads those of the next tile block are asked for: more streams the processor
-#: follows better by itself.
-_MOST_ROWS = 2
 #: Functions of this many operations are made in parts.
 _LONG_CODE = 200
 #: In functions of this many, an iteration handles one vector.
 _VERY_LONG_CODE = 1000
-#: How many vectors an iteration handles at most in rows that end behind their array: code grows by a third as it is.
-_CUT_ROUNDS = 2
 #: Nests that read so many tiles in all have versions for elements at distances, so that code does not grow
 #: without bound.
 _MOST_STRIDED = 96
@@ -147,6 +139,8 @@ class Unit:
     """Names of the external functions that the launch implements."""
     remarks: Remarks = field(default_factory=Remarks)
     """What is decided while code is made."""
+    rows_at_once: bool = False
+    """Whether blocks are merged for their rows to be reduced side by side, or would be."""
     parts: list[Part] = field(default_factory=list)
     """What can become functions of their own."""
     strided: int = 0
@@ -244,8 +238,6 @@ class FunctionEmitter:
         self.pending_since = 0
         self._flushing = False
         self._nests = 0
-        self.rows_at_once = False
-        """Whether blocks are merged for their rows to be reduced side by side, or would be."""
         self.rarely = False
         """Whether the code runs only where another form of the kernel cannot: then it is kept short."""
         self.inside_part = False
@@ -566,80 +558,27 @@ class FunctionEmitter:
         width = lanes or self.lanes(tiles, dims[along] if dims else 1)
         rounds = 1 if lanes == 1 else self._rounds(tiles, width, unroll)
         short = bool(dims) and prod(dims) <= width * held.vectors(self.unit.target, tiles)
-        extents = dims, along, width
-        rows = None if short else self._single_rows(tiles, extents, into, guard)
-
-        def one(masked: bool, stride: int = 1, *, beyond: bool = False, **how: Any) -> list[Value]:
-            known, b = strides.all_are(stride), self.builder
-            nest = LoopNest(b, masked=masked, non_temporal=beyond, strides=known, work=work)
-            nest.fits = follows if masked else None
-            nest.fetches = rows_ahead(tiles) <= _MOST_ROWS
-            at_once = 1 if masked else rounds if stride == 1 else min(rounds, UNROLL)
-            columns = not self.unit.target.has("avx512bw")
-            shape = Shape(*extents, at_once, short, columns)
-            looked_at = None if follows is False else rows
-            over(nest, shape, body, into.limits, rows=looked_at, **how)
-            nest.close_all()
-            return []
-
-        conditions, strides = [*guards(*tiles), *guard], self._strides(into, tiles)
-        follows: bool | None = None
-
-        def edge(masked: bool, end: RowEnd | None) -> list[Value]:
-            if not masked:
-                return one(False, end=end)
-            by_stride(self.builder, conditions, strides, one, partial(one, True))
-            return []
-
-        def either(masked: bool) -> list[Value]:
-            if not masked:
-                return self._with_non_temporal(into.non_temporal, one)
-            nonlocal follows
-            for follows in self._formulas_hold(tiles, into):
-                if follows is False:
-                    one(True)
-                else:
-                    checked()
-            return []
-
-        def checked() -> list[Value]:
-            part = None if lanes or rows else self.row_part(tiles, extents, into, guard)
-            if part is not None:
-                return one(True, part=part)
-            cut = not (lanes or short or rows or depends_on_place(tiles))
-            ends, at_once = into.all_ends(guard) if cut else None, min(rounds, _CUT_ROUNDS)
-            end = self.row_end(tiles, *extents, at_once, ends)
-            return self.cut_rows(end, partial(edge, end=end))
-
+        rows = None if short else self._single_rows(tiles, (dims, along, width), into, guard)
+        conditions = [*guards(*tiles), *guard]
+        versions = NestVersions(
+            self,
+            self.unit.target,
+            tiles,
+            body,
+            Shape(dims, along, width, rounds, short),
+            fixed=lanes is not None,
+            conditions=conditions,
+            guard=guard,
+            into=into,
+            rows=rows,
+            strides=self._strides(into, tiles),
+            work=work,
+        )
         with self.part():
-            free = short and conditions and held.masks_are_free(self.unit.target, tiles)
-            edge(True, None) if free else self.versions(conditions, either)
-
-    def _formulas_hold(self, tiles: Sequence[Tile], into: Into) -> Iterator[bool | None]:
-        """Begin code with checks: where all formulas of addresses hold, and where one does not (False); None: each access
-        asks for itself."""
-        asked = [*into.fits, *(each.fits for each in walk(*tiles) if each.fits is not None)]
-        fits = llvm.all_of(self.builder, list({id(each): each for each in asked}.values()))
-        if fits is None or self.rarely or self.plan.end >= _VERY_LONG_CODE:
-            yield None
-            return
-        with self.builder.if_else(fits, likely=True) as branches:
-            for branch, holds in zip(branches, (True, False), strict=True):
-                with branch:
-                    yield holds
-
-    def _with_non_temporal(
-        self, non_temporal: Value | None, one: Callable[..., list[Value]]
-    ) -> list[Value]:
-        """What a nest without checks does, in two versions where its stores may be non-temporal."""
-        if non_temporal is None:
-            return one(False)
-        with self.builder.if_else(non_temporal) as (large, small):
-            with large:
-                one(False, beyond=True)
-            with small:
-                one(False)
-        return []
+            if short and conditions and held.masks_are_free(self.unit.target, tiles):
+                versions.edge(True, None)
+            else:
+                self.versions(conditions, versions.either)
 
     def _strides(self, into: Into, tiles: Sequence[Tile]) -> Strides:
         """What a nest of these tiles has versions for; a remark tells of them."""
@@ -671,7 +610,7 @@ class FunctionEmitter:
         """Where rows end of what a nest reads, so many vectors in an iteration, and of tiles with these ``ends`` that it
         writes; None where it has no version for that, as where ``ends`` are not known."""
         # Rows that others are reduced beside go the same way alone, so that the same bits come out.
-        rarely = self.rarely and not self.rows_at_once
+        rarely = self.rarely and not self.unit.rows_at_once
         if ends is None or rarely or self.plan.end >= _LONG_CODE:
             return None
         return row_end(self.builder, tiles, ends, dims, axis, width, rounds)
@@ -849,48 +788,6 @@ def _is_elementwise(op: Operation) -> bool:
     return isinstance(op, ArithOp) and op.name != "arith.constant"
 
 
-def block_coordinates(
-    b: Builder,
-    grid: tuple[Value, Value, Value],
-    linear: Value,
-    order: block_order.Order = block_order.ROW_BY_ROW,
-    height: Value | None = None,
-) -> tuple[Value, Value, Value]:
-    """The place in the grid of the block with a number, if blocks are numbered in that order; ``height``: in bands of so
-    many blocks along the first axis."""
-    first, second = (b.zext(grid[axis], I64) for axis in order[:2])
-    if height is None:
-        parts = _divided(b, linear, first, second)
-    else:
-        plane = b.mul(first, second)
-        inside, size = b.urem(linear, plane), b.mul(height, second)
-        begin = b.mul(b.udiv(inside, size), height)
-        here = llvm.intrinsic(b, "umin", [height, b.sub(first, begin)])
-        inside = b.urem(inside, size)
-        parts = (
-            b.add(begin, b.urem(inside, here)),
-            b.udiv(inside, here),
-            b.udiv(linear, plane),
-        )
-    x, y, z = (b.trunc(parts[order.index(axis)], I32) for axis in range(3))
-    return x, y, z
-
-
-def _divided(b: Builder, linear: Value, first: Value, second: Value) -> Sequence[Value]:
-    """A number along the first axis, the second and the third. Most grids have one axis, where it need not be divided."""
-    start, done = b.block, b.append_basic_block("coordinates")
-    more = b.append_basic_block("divide")
-    b.cbranch(b.icmp_unsigned("<", linear, first), done, more)
-    b.position_at_end(more)
-    rest = b.udiv(linear, first)
-    parts = b.urem(linear, first), b.urem(rest, second), b.udiv(rest, second)
-    more = b.block
-    b.branch(done)
-    b.position_at_end(done)
-    zero = ir.Constant(I64, 0)
-    return merge(b, [((linear, zero, zero), start), (parts, more)])
-
-
 def merge(b: Builder, found: Sequence[tuple[Sequence[Value], ir.Block]]) -> list[Value]:
     """The values that control brings along from several blocks."""
     merged: list[Value] = []
@@ -907,14 +804,6 @@ def vector_axis(dims: Sequence[int]) -> int:
     return max((axis for axis, extent in enumerate(dims) if extent > 1), default=0)
 
 
-def rows_ahead(tiles: Sequence[Tile]) -> int:
-    """How many rows of the next tile block could be fetched by a nest over these tiles."""
-    return sum(tile.next_row is not None for tile in walk(*tiles))
-
-
 def is_tile(ty: object) -> bool:
     """Whether a type is that of tiles."""
     return isinstance(ty, T.TileType)
-
-
-BLOCK_TYPE = ir.ArrayType(I32, 3)

@@ -153,12 +153,7 @@ def loops_by_parts(
         before, b = nest.depth, nest.inner
     with nest.where(b.icmp_signed(">", others, zero)):
         start = nest.loop(dims[axis], lanes, limit=others)
-        place = nest.position(start)
-        moved = nest.emit(
-            [place],
-            lambda b, at: b.select(b.icmp_unsigned("<", at, part.begin), zero, inside),
-        )
-        one(start, moved, masked=True)
+        one(start, _over_gap(nest, start, Lane(part.begin), Lane(inside)), masked=True)
 
 
 def loops_by_rows(
@@ -209,13 +204,18 @@ def loops_by_rows(
     with nest.where(b.icmp_signed(">", total, zero)):
         start = nest.loop(dims[axis], lanes, limit=total)
         if found is not None:
-            moved = nest.emit(
-                [nest.position(start), begin, inside],
-                lambda b, at, begin, size: b.select(b.icmp_unsigned("<", at, begin), zero, size),
-            )
-            start = nest.plus(start, moved, lanes)
+            start = nest.plus(start, _over_gap(nest, start, begin, inside), lanes)
         one(start)
         nest.close()
+
+
+def _over_gap(nest: LoopNest, start: Index, begin: Lane, size: Lane) -> Lane:
+    """How many elements further a place lies if a gap of so many begins there, that loops before this one have done."""
+
+    def make(b: Builder, at: Value, begin: Value, size: Value) -> Value:
+        return b.select(b.icmp_unsigned("<", at, begin), ir.Constant(I64, 0), size)
+
+    return nest.emit([nest.position(start), begin, size], make)
 
 
 def _before(nest: LoopNest, index: Index, end: Value, lanes: int) -> Lane:

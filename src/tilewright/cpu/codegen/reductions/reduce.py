@@ -95,12 +95,8 @@ def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
     wide = _is_sum_of_bf16(combination, op)
     combination = _in_f32(combination) if wide else combination
     rest = tuple(extent for axis, extent in enumerate(combination.dims) if axis != combination.axis)
-    targets: list[Strided] = []
-    if rest:
-        targets = [
-            f.buffer(element, rest, f.plan.last_use(result))
-            for element, result in zip(combination.elements, op.results, strict=True)
-        ]
+    pairs = zip(combination.elements, op.results, strict=True) if rest else ()
+    targets = [f.buffer(element, rest, f.plan.last_use(result)) for element, result in pairs]
     inner = all(extent == 1 for extent in combination.dims[combination.axis + 1 :])
     inner = inner and combination.dims[combination.axis] > 1
     make = _along_rows if combination.commutes else _in_order
@@ -414,7 +410,7 @@ def _side_by_side(
         return 1, _ACCUMULATORS
     room = max(target.vector_registers // 2 // len(combination.tiles), 1)
     room = 1 << room.bit_length() - 1
-    together = min(most, room, most if f.rows_at_once else rows)
+    together = min(most, room, most if f.unit.rows_at_once else rows)
     return min(together, rows), min(room // together, _ACCUMULATORS)
 
 

@@ -544,13 +544,14 @@ def _lie_apart(
     for array in dict.fromkeys(arrays):
         same = [store for store, each in zip(stores, arrays, strict=True) if each == array]
         reached = [reach(b, store.pointers, store.mask) for store in same] if same[1:] else []
+        size = max(store.value.element.memory_bytes for store in same)
         orders: list[list[Value]] = [[], []]
         for one, other in pairwise(reached):
             if one is None or other is None:
                 return never
             found += [one.fits, other.fits]
             for order, low, high in zip(orders, (one, other), (other, one), strict=True):
-                behind = b.add(low.last, ir.Constant(I64, same[0].value.element.memory_bytes))
+                behind = b.add(low.last, ir.Constant(I64, size))
                 order.append(b.icmp_unsigned("<=", behind, high.first))
         if same[1:]:
             up, down = (llvm.all_of(b, order) for order in orders)

@@ -34,7 +34,7 @@ TARGETS = (
     Target("tilewright.analysis.tileaa.ranges", ("tests/analysis/tileaa",)),
     Target("tilewright.bytecode.encoding", ("tests/bytecode",)),
     Target(
-        "tilewright.cpu.codegen.reductions.reduce_scan",
+        "tilewright.cpu.codegen.reductions.reduce",
         ("tests/cpu/codegen/reductions/test_reduce_scan.py",),
         # One lane, as a number or as a vector; the way for 8 elements, which is a matter of time.
         ("lanes > 1", "<= _ROWS_AT_ONCE"),

@@ -12,7 +12,7 @@ from llvmlite import ir
 from tests.cpu.codegen.products.test_products import launch, product
 
 from tilewright.cpu import Program
-from tilewright.cpu.codegen.emitter.function import block_coordinates
+from tilewright.cpu.codegen.emitter.grid import block_coordinates
 from tilewright.cpu.codegen.ir.elements import I32, I64, PTR, VOID
 from tilewright.cpu.compile import CompileOptions, compile_kernel
 from tilewright.cpu.runtime.engine import compile_ir, load_object

@@ -35,8 +35,9 @@ def find_groups(
 
     Stores of a group are weak, all through views or all through tiles of pointers, and to arrays that are known. Those through
     views have no masks, tiles with one axis longer than 1, and all different arrays, or tiles of one view at known distances that
-    nothing reads. Whether two of those through pointers that write to one array meet is asked when the code runs. Between the first and the last one stand only operations that are evaluated where they are read, and loads of other
-    arrays than those stored to before.
+    nothing reads. Whether two of those through pointers that write to one array meet is asked when the code runs. Between the
+    first and the last one stand only operations that are evaluated where they are read, and loads of other arrays than those
+    stored to before.
     """
     if not distinct_arguments:
         return []

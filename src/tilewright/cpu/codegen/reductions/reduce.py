@@ -73,6 +73,8 @@ from tilewright.numerics.floats import float_to_bits
 _ACCUMULATORS = 4
 #: The same where each element is checked, and much is computed of each.
 _MASKED_ACCUMULATORS = 2
+#: How many rows are read at once where several streams come faster than one.
+_STREAMS = 4
 #: How many runs of a row are taken side by side where elements keep their order, and how many steps there are at least for
 #: each that waits for the one before.
 _MOST_RUNS, _STEPS_AT_ONCE = 16, 8
@@ -387,10 +389,6 @@ def _along_rows(
             put_at(nest, targets, tuple(row), values)
     nest.close_all()
     return values
-
-
-#: How many rows are read at once where several streams come faster than one.
-_STREAMS = 4
 
 
 def streams(target: CpuTarget) -> int:

@@ -175,6 +175,8 @@ def _extract(found: _Found, number: int, target: CpuTarget) -> bool:
     made.scope = type(made.scope)()  # without the names that the arguments have had until now
     for argument, value in zip(made.args, inputs, strict=False):
         argument.name = value.name
+    for cell in made.args[len(inputs) :]:
+        cell.name = function.scope.register("result", deduplicate=True)
     before = part.before
     b = ir.IRBuilder(before)
     before.instructions.pop()

@@ -65,13 +65,17 @@ STEPS = (
 
 
 def prepared(func: FuncOp, remarks: Remarks) -> FuncOp:
-    """The function after the pipeline ``cpu``: itself where no pass finds anything, else a copy."""
-    steps = [step for step in STEPS if step.candidates(func)]
-    if not steps:
-        return func
-    copy = copy_function(func)
-    for step in steps:
+    """The function after the pipeline ``cpu``: itself where no pass finds anything, else a copy.
+
+    Each pass is asked about what those before it made: some reductions can be merged only once others have become views.
+    """
+    found = func
+    for step in STEPS:
+        if not step.candidates(found):
+            continue
+        if found is func:
+            found = copy_function(func)
         remarks.made_by = step.name
-        step.rewrite(copy, remarks)
+        step.rewrite(found, remarks)
     remarks.made_by = ""
-    return copy
+    return found

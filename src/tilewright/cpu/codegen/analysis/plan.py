@@ -18,6 +18,7 @@ from tilewright.cpu.codegen.analysis.segments import Segments, find_segments
 from tilewright.cpu.codegen.emitter.table import refuse
 from tilewright.dialects import facts
 from tilewright.dialects.nv_tileaa import types as T
+from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp
 from tilewright.dialects.nv_tileaa.ops.memory import Load, TiledLoadOp
 from tilewright.dialects.nv_tileaa.ops.shapes import BroadcastOp, CatOp, ExtractOp, ExtractSliceOp
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
@@ -73,9 +74,12 @@ class Plan:
     def nest_of(self, value: SSAValue) -> object:
         """Kept tiles for which this is the same may be filled in one nest; None for those alone."""
         owner = value.owner
-        if self.segments.count == 1 or not isinstance(owner, Operation):
+        if not isinstance(owner, Operation):
             return None
-        return self.segments.run_of.get(owner)
+        if self.segments.count > 1:
+            return self.segments.run_of.get(owner)
+        first = min(self.readers[value], key=self.position.__getitem__, default=None)
+        return first if isinstance(first, ReduceOp) and first.parent is owner.parent else None
 
     def last_use(self, value: SSAValue) -> int:
         """The position until which the buffer of a value that is made here must stay: its last reader, or the end of

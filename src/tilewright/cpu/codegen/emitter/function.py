@@ -44,6 +44,7 @@ from tilewright.cpu.codegen.loops.in_registers import Stage, fill_by_runs
 from tilewright.cpu.codegen.loops.indices import Coords, Index
 from tilewright.cpu.codegen.loops.long_rows import REMARK as LONG_ROWS
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
+from tilewright.cpu.codegen.loops.on_the_way import FILLED, written_on_the_way
 from tilewright.cpu.codegen.loops.over_shapes import Body, Shape
 from tilewright.cpu.codegen.loops.row_ends import (
     PART_REMARK,
@@ -64,7 +65,6 @@ from tilewright.cpu.codegen.loops.tiles import (
     Strided,
     Tile,
     Uniform,
-    Written,
     buffer_tile,
     by_slot,
     guards,
@@ -310,26 +310,25 @@ class FunctionEmitter:
         return (
             nest is not None
             and nest == self._nest_of_pending
+            and tile.dims == self.pending[0][0].dims
             and only_in_step(tile, self._being_filled)
         )
 
-    def read_once(self, values: Sequence[SSAValue]) -> list[Tile]:
-        """Tiles for an operation whose nest reads every element of each once, in any order.
+    def read_once(self, op: Operation) -> list[Tile]:
+        """The operands of an operation whose nest reads every element of each once, in any order.
 
-        A tile whose buffer is still to be filled is computed there and written on the way; the
+        Tiles whose buffers are still to be filled are computed there and written on the way; the
         operation says ``settle`` when its nest is done.
         """
-        self.flush(keep_last=not any(isinstance(tile, Stage) for _, tile in self.pending[-1:]))
-        tiles = [self.tile(value) for value in values]
-        if not self.pending:
-            return tiles
-        target, source = self.pending[-1]
-        readers = [position for position, tile in enumerate(tiles) if tile is target]
-        others = [tile for tile in tiles if tile is not target]
-        if len(readers) != 1 or any(tile is target for tile in walk(*others)):
-            self.flush()
-            return tiles
-        tiles[readers[0]] = Written(target.element, target.dims, source, target)
+        if self.plan.end >= _LONG_CODE or any(isinstance(tile, Stage) for _, tile in self.pending):
+            self.flush(keep_last=not any(isinstance(tile, Stage) for _, tile in self.pending[-1:]))
+        tiles = [self.tile(value) for value in op.operands]
+        while self.pending:
+            found = written_on_the_way(tiles, self.pending)
+            if found is not None:
+                self.unit.remarks.add("buffer", FILLED.format(len(self.pending)), op)
+                return found
+            self.flush(keep_last=len(self.pending) > 1)
         return tiles
 
     def settle(self) -> None:

@@ -93,7 +93,7 @@ def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
     if not cost_model.is_body_of_elements(op):
         combine_each(f, op, int_property(op, "axis"))
         return
-    combination = combination_of(f, op, f.read_once(op.operands))
+    combination = combination_of(f, op, f.read_once(op))
     wide = _is_sum_of_bf16(combination, op)
     combination = _in_f32(combination) if wide else combination
     rest = tuple(extent for axis, extent in enumerate(combination.dims) if axis != combination.axis)

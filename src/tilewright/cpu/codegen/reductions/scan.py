@@ -61,7 +61,7 @@ def scan(f: FunctionEmitter, op: ScanOp) -> None:
     if not cost_model.is_body_of_elements(op):
         combine_each(f, op, int_property(op, "axis"), reverse=reverse)
         return
-    tiles = f.read_once(op.operands)
+    tiles = f.read_once(op)
     dims, axis = tiles[0].dims, int_property(op, "axis")
     targets = [
         f.buffer(element_of(result.type), dims, f.plan.last_use(result)) for result in op.results

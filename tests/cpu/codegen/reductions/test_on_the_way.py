@@ -120,7 +120,7 @@ def test_sums_meet_once_others_are_views() -> None:
         x, _ = k.load_view_tko(view, [0, 0])
 
         def total(value: Any) -> Any:
-            row = k.reduce(value, 1, 0.0, lambda b, e, before: b.addf(e, before))
+            row = k.reduce(value, 0, 0.0, lambda b, e, before: b.addf(e, before))
             return k.reduce(row, 0, 0.0, lambda b, e, before: b.addf(e, before))
 
         first, second = total(x), total(x * x)

@@ -46,7 +46,7 @@ BODIES = {
         nv_tileaa.store %to, %v : {_POINTERS}, tile<64xf32> -> ()
     """,
     "buffer": f"""
-        nv_tileaa.store %next, %f : {_POINTERS}, tile<64xf32> -> ()
+        nv_tileaa.store %at, %f : {_POINTERS}, tile<64xf32> -> ()
         nv_tileaa.store %to, %f : {_POINTERS}, tile<64xf32> -> ()
     """,
     "reduction": """

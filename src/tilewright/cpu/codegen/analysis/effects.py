@@ -12,6 +12,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.analysis.tileaa.equality import same_value
 from tilewright.analysis.tileaa.provenance import name_of_global, origin_of
 from tilewright.cpu.codegen.analysis import cost_model
+from tilewright.cpu.codegen.analysis.distinct_addresses import are_distinct
 from tilewright.dialects import facts
 from tilewright.dialects.facts import Ordering, Pointing
 from tilewright.dialects.nv_tileaa import types as T
@@ -20,6 +21,7 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.memory import (
     Atomic,
     Load,
+    LoadOp,
     Store,
     StoreOp,
     TiledLoadOp,
@@ -189,7 +191,13 @@ def may_write(op: Operation, root: Root | None) -> bool:
 
 
 def _same_tile(load: Operation, store: Operation) -> bool:
-    """Whether a load and a store go through the same view at the same indices."""
+    """Whether a load and a store go through the same view at the same indices, or through the same pointers, all different."""
+    if isinstance(load, LoadOp) and isinstance(store, StoreOp):
+        return (
+            _reaches_by_elements(load.results[0], store)
+            and same_value(load.base, store.base)
+            and are_distinct(store.base)
+        )
     if not isinstance(load, TiledLoadOp) or not isinstance(store, TiledStoreOp):
         return False
     rank = len(load.results[0].type.dims)  # pyright: ignore[reportAttributeAccessIssue]

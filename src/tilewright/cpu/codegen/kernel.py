@@ -136,6 +136,7 @@ def emit(
             groups=not checked and unit.coroutines is None,
             # Half of the registers; the others hold what is being computed.
             run_bytes=target.vector_registers * target.vector_bits // 16,
+            grid_axis=unit.order[0],
         )
 
     plan = plan_of(body)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tilewright.cpu.codegen.analysis import cost_model, effects, formulas, store_groups
+from tilewright.cpu.codegen.analysis.indirect_rows import IndirectRows, find_indirect_rows
 from tilewright.cpu.codegen.analysis.networks import Networks, find_networks
 from tilewright.cpu.codegen.analysis.segments import Segments, find_segments
 from tilewright.cpu.codegen.emitter.table import refuse
@@ -61,6 +62,8 @@ class Plan:
     """A memref of each array that is accessed through views: what has to have a place in caches, if anything is to stay there."""
     groups: dict[Operation, list[store_groups.AnyStore]] = field(default_factory=dict)
     """Stores that are made in the nest of the last one of them (``store_groups``), by each of them."""
+    indirect_rows: dict[Operation, IndirectRows] = field(default_factory=dict)
+    """Rows that are asked for ahead of their time, by the operations that read them."""
     segments: Segments = field(default_factory=Segments)
     """Where long code is cut."""
     networks: Networks = field(default_factory=Networks)
@@ -123,6 +126,8 @@ class Plan:
             if op is group[-1]:
                 members = ", ".join(str(self.position[each]) for each in group)
                 lines.append(f"{self.position[op]:5} {op.name}: one nest for the stores {members}")
+        for op, row in self.indirect_rows.items():
+            lines.append(f"{self.position[op]:5} {op.name}: asked for {row.ahead} iterations ahead")
         return "\n".join(lines) + "\n"
 
     def until(self, reader: Operation, home: Block | None) -> int:
@@ -147,9 +152,10 @@ def make_plan(
     distinct_arguments: bool,
     groups: bool = True,
     run_bytes: int = _RUN_BYTES,
+    grid_axis: int = 0,
 ) -> Plan:
     """The plan of a function. ``distinct_arguments``: no array that is written shares memory with that of another pointer argument.
-    ``groups``: stores may wait for others. ``run_bytes``: how much of a tile stays in vector registers."""
+    ``groups``: stores may wait for others. ``grid_axis``: along which tile blocks follow one another. ``run_bytes``: how much of a tile stays in vector registers."""
     plan = Plan()
     ops = _number(body, plan)
     plan.end = len(ops)
@@ -160,6 +166,7 @@ def make_plan(
     plan.networks = find_networks(ops, joined, run_bytes)
     plan.non_temporal = effects.stores_never_read(ops, distinct_arguments)
     plan.arrays = effects.arrays_behind_views(ops)
+    plan.indirect_rows = find_indirect_rows(ops, grid_axis)
     if groups:
         for group in store_groups.find_groups(
             ops, plan.non_temporal, distinct_arguments=distinct_arguments

@@ -77,6 +77,7 @@ from tilewright.cpu.codegen.memory.addresses import (
 )
 from tilewright.cpu.codegen.memory.lane_gathers import SCALES, gather_behind, gather_from
 from tilewright.cpu.codegen.memory.ordered import ordered_load, ordered_store
+from tilewright.cpu.codegen.memory.rows_ahead import ask_for_rows
 from tilewright.cpu.codegen.memory.views import TilePosition, whole
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops import memory as M
@@ -459,6 +460,7 @@ def load(f: FunctionEmitter, op: M.LoadOp) -> None:
         _load_at_indices(f, op, mask)
         return
     other = optional(f, op.other) or Uniform(element, dims, zero_of(element))
+    ask_for_rows(f, op)
 
     def note(reason: str) -> None:
         f.unit.remarks.add("gather", f"a load gathers its elements: {reason}", op)

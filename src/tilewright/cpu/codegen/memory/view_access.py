@@ -55,6 +55,7 @@ from tilewright.cpu.codegen.memory.access import (
 from tilewright.cpu.codegen.memory.addresses import masked_off, optional, refuse_packed, where_on
 from tilewright.cpu.codegen.memory.ordered import ordered_load, ordered_store
 from tilewright.cpu.codegen.memory.packing import number_in, store_packed
+from tilewright.cpu.codegen.memory.rows_ahead import ask_for_rows
 from tilewright.cpu.codegen.memory.views import (
     TilePosition,
     has_short_rows,
@@ -85,6 +86,7 @@ def tiled_load(f: FunctionEmitter, op: M.TiledLoadOp) -> None:
     padding = padding_of(op, view_of(f, op, dims), element)
     place = position_of_tile(f, op, dims)
     mask, other = optional(f, op.mask), masked_off(f, op)
+    ask_for_rows(f, op)
     # Of several rows the processor sees the streams; an iteration of a loop has no time to lose.
     in_one_row = place.contiguous is not None and dims[place.contiguous] == prod(dims)
     once = (in_one_row or isinstance(op.parent_op(), scf.ForOp)) and is_read_once(f.plan, op.result)

@@ -44,7 +44,7 @@ class LoopNest:
     stores of whole vectors bypass the caches. ``strides`` are those of views whose stride only shows
     when the code runs, by the ``id`` of their ``tiles.Loose``, where it has been asked for. ``on``: accesses through pointers
     are for these lanes only, whatever their masks say elsewhere. ``certain``: those that need no checks in the part of a row
-    that the code is for, by the ``id`` of their pointers and of their mask. ``fits``: whether all formulas of addresses are known to
+    that the code is for, by the ``id`` of their pointers and of their mask. ``idle``: those whose mask is off there. ``fits``: whether all formulas of addresses are known to
     hold, which code with checks else asks for each; False: each lane goes by itself. ``fetches``: rows of the next
     tile block may be asked for. ``work`` is the same number for all versions of a nest that do the same work.
     """
@@ -67,6 +67,7 @@ class LoopNest:
         self.fits: bool | None = None
         self.on: Lane | None = None
         self.certain: frozenset[tuple[int, int]] = frozenset()
+        self.idle: frozenset[tuple[int, int]] = frozenset()
         self.work = work
         self._memo: dict[object, Lane] = {}
         self._kept: list[object] = []

@@ -124,7 +124,7 @@ def loops_by_parts(
     offsets = tuple(range(lanes))
     b = nest.levels[0]
     inside = b.sub(part.end, part.begin)
-    others = b.sub(part.total, inside)
+    others = b.sub(part.total if part.idle_from is None else part.idle_from, inside)
     if part.tail is not None:
         others = b.select(part.tail, part.begin, others)
 
@@ -154,6 +154,15 @@ def loops_by_parts(
     with nest.where(b.icmp_signed(">", others, zero)):
         start = nest.loop(dims[axis], lanes, limit=others)
         one(start, _over_gap(nest, start, Lane(part.begin), Lane(inside)), masked=True)
+    if part.idle_from is None:
+        return
+    if columns:
+        b = nest.inner
+    rest = b.sub(part.total, part.idle_from)
+    with nest.where(b.icmp_signed(">", rest, zero)):
+        nest.idle = part.idle
+        one(nest.loop(dims[axis], lanes, limit=rest), Lane(part.idle_from), masked=True)
+        nest.idle = frozenset()
 
 
 def loops_by_rows(

@@ -154,7 +154,8 @@ class _Found:
             self.only_pointers = False
         else:
             self.spans.coords = coords
-            self.spans.access(access.pointers, access.mask)
+            key = id(access.pointers), id(access.whole_mask)
+            self.spans.read(key, access.pointers, access.mask)
 
 
 def row_part(
@@ -184,10 +185,8 @@ def row_part(
                 spans.store_anywhere()
             else:
                 spans.store(access.pointers, access.mask)
-        off = list(spans.off)
         for tile in tiles:
             found.visit(tile, coords, row)
-        spans.off = off
     except Unknown:
         return None
     if not spans.begins and not spans.ends:

@@ -57,6 +57,8 @@ class RowSpans(Spans):
     """The ``ends``, by ``id``, that are places from which on the mask of a store is off."""
     stores: int = 0
     """How many stores have been looked at."""
+    idle: dict[tuple[int, int], Value | None] = field(default_factory=dict)
+    """By the ``id`` of pointers and mask of what is read: from where on the mask is off, as ``off``; None where that is not known."""
 
     def access(self, pointers: Tile, mask: Tile | None) -> None:
         """Add what an access asks. Raises ``Unknown`` where no formula tells."""
@@ -64,6 +66,15 @@ class RowSpans(Spans):
         self._offsets(pointers)
         if mask is not None:
             self.all_on(mask)
+
+    def read(self, key: tuple[int, int], pointers: Tile, mask: Tile | None) -> None:
+        """Add what an access asks that reads, and note under a key where it is idle. Raises ``Unknown`` where no formula tells."""
+        before = len(self.off)
+        self.access(pointers, mask)
+        places, self.off = self.off[before:], self.off[:before]
+        self.compared |= {id(place) for place in places}
+        off = reduce(partial(_least, self.b), places) if places else None
+        self.idle[key] = off if key not in self.idle or self.idle[key] is off else None
 
     def store(self, pointers: Tile, mask: Tile | None) -> None:
         """Add what a store asks, before all else; the masks of all stores tell where nothing is to be done. Raises ``Unknown``
@@ -322,16 +333,40 @@ def _rounded_down(b: Builder, number: Value, by: Value) -> Value:
     return b.sdiv(b.select(negative, below, number), by)
 
 
+def _with_idle(b: Builder, spans: RowSpans, part: RowPart, width: int) -> RowPart:
+    """The part of a row with what is idle behind it."""
+    known = {key: place for key, place in spans.idle.items() if place is not None}
+    if not known:
+        return part
+    extent, zero = number_of(spans.extent), number_of(0)
+    holds = [
+        *spans.conditions,
+        *(b.icmp_signed("<=", place, zero) for place in spans.begins),
+        *(b.icmp_signed(">=", p, extent) for p in spans.ends if id(p) not in spans.compared),
+    ]
+    place: Value = part.end
+    for each in known.values():
+        place = llvm.intrinsic(b, "smax", [place, each])
+    place = llvm.intrinsic(b, "smin", [place, extent])
+    place = b.and_(b.add(place, number_of(width - 1)), number_of(-width))
+    exact = llvm.all_of(b, holds)
+    place = place if exact is None else b.select(exact, place, part.total)
+    return replace(part, idle_from=place, idle=frozenset(known))
+
+
 @dataclass(frozen=True, slots=True)
 class RowPart:
     """The places of a row from ``begin`` to ``end``, whole vectors, need no checks; from ``total`` on nothing is to be
     done. Both are 0 where no part of the row is known to need none. ``tail``: whether what is between ``end`` and ``total``
-    needs no other check than that; None where that is not asked."""
+    needs no other check than that; None where that is not asked. From ``idle_from`` on, a whole vector, the ``idle`` accesses have
+    their masks off: those with these ``id`` of their pointers and of their mask; None where that is not known of any."""
 
     begin: Value
     end: Value
     total: Value
     tail: Value | None = None
+    idle_from: Value | None = None
+    idle: frozenset[tuple[int, int]] = frozenset()
 
 
 def part_of_row(
@@ -364,6 +399,7 @@ def part_of_row(
     end = b.and_(llvm.intrinsic(b, "smax", [last, zero]), vector)
     some = b.and_(b.icmp_signed("<", begin, end), holds)
     part = RowPart(b.select(some, begin, zero), b.select(some, end, zero), total)
+    part = part if spans.off else _with_idle(b, spans, part, width)
     if not tail or not spans.off:
         return part
     before = b.or_(some, b.icmp_signed("==", begin, zero))

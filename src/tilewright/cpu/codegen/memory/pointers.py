@@ -151,6 +151,8 @@ class PointerLoad(Tile):
         return (self.pointers, self.other, *([] if self.mask is None else [self.mask]))
 
     def at(self, nest: LoopNest, coords: Coords) -> Lane:
+        if (id(self.pointers), id(self.mask)) in nest.idle:
+            return nest.eval(self.other, coords)
         lanes, element, whole = (
             lanes_in(coords),
             self.element,

@@ -75,7 +75,13 @@ from tilewright.cpu.codegen.memory.addresses import (
     where_on,
     zero_of,
 )
-from tilewright.cpu.codegen.memory.lane_gathers import SCALES, gather_behind, gather_from
+from tilewright.cpu.codegen.memory.lane_gathers import (
+    SCALES,
+    gather_behind,
+    gather_from,
+    has_windows,
+    in_window,
+)
 from tilewright.cpu.codegen.memory.ordered import ordered_load, ordered_store
 from tilewright.cpu.codegen.memory.rows_ahead import ask_for_rows
 from tilewright.cpu.codegen.memory.views import TilePosition, whole
@@ -202,9 +208,18 @@ class PointerLoad(Tile):
             offsets = nest.widened(nest.eval(pointers.operands[1], coords), lanes)
             if not llvm.lanes_of(base.value.type):
                 parts = [base, offsets, on, other]
-                return nest.emit(parts, partial(_gather_behind, element=element, unit=unit))
+                near = unit == element.memory_bytes and self._may_be_near(nest, lanes)
+                make = partial(_gather_behind, element=element, unit=unit)
+                return nest.emit(parts, lambda b, *v: make(b, *v, near=near and b is nest.inner))
         parts = [addresses, on, other]
-        return nest.emit(parts, lambda b, p, m, o: _gather(b, p, m, o, element))
+        near = self._may_be_near(nest, lanes)
+        return nest.emit(
+            parts, lambda b, p, m, o: _gather(b, p, m, o, element, near=near and b is nest.inner)
+        )
+
+    def _may_be_near(self, nest: LoopNest, lanes: int) -> bool:
+        """Whether formulas tell where lanes lie, as a rule near one another, and there is code for that."""
+        return not self.gathers and has_windows(nest.inner, self.element, lanes)
 
     def _together(
         self, nest: LoopNest, coords: Coords, parts: list[Lane], load: Callable[..., Value]
@@ -387,7 +402,20 @@ def _run_load(b: Builder, address: Value, on: Value, other: Value, element: Elem
     return loaded(b, masked_load(b, pointer, ty, on, to_buffer(b, other, element)), element)
 
 
-def _gather(b: Builder, addresses: Value, on: Value, other: Value, element: Element) -> Value:
+def _gather(
+    b: Builder,
+    addresses: Value,
+    on: Value,
+    other: Value,
+    element: Element,
+    *,
+    near: bool = False,
+) -> Value:
+    if near:
+        held = to_buffer(b, other, element)
+        return loaded(
+            b, in_window(b, ir.Constant(PTR, None), addresses, 1, element, on, held), element
+        )
     pointers = b.inttoptr(addresses, llvm.shaped(PTR, addresses.type))
     return loaded(b, gather_from(b, pointers, element, on, to_buffer(b, other, element)), element)
 
@@ -396,10 +424,20 @@ _WORD_BITS = 32
 
 
 def _gather_behind(
-    b: Builder, base: Value, offsets: Value, on: Value, other: Value, *, element: Element, unit: int
+    b: Builder,
+    base: Value,
+    offsets: Value,
+    on: Value,
+    other: Value,
+    *,
+    element: Element,
+    unit: int,
+    near: bool,
 ) -> Value:
-    """Elements at offsets, in units of bytes, from one base."""
+    """Elements at offsets, in units of bytes, from one base; ``near``: likely near one another."""
     pointer, held = b.inttoptr(base, PTR), to_buffer(b, other, element)
+    if near:
+        return loaded(b, in_window(b, pointer, offsets, unit, element, on, held), element)
     return loaded(b, gather_behind(b, pointer, offsets, unit, element, on, held), element)
 
 
@@ -424,12 +462,14 @@ def _run_or_gather(
     together = _run_load(b, first, on, other, element)
     b.branch(blocks[2])
     b.position_at_end(blocks[1])
-    apart = _gather(b, addresses, on, other, element)
+    near = limited and has_windows(b, element, llvm.lanes_of(addresses.type))
+    apart = _gather(b, addresses, on, other, element, near=near)
+    end = b.block
     b.branch(blocks[2])
     b.position_at_end(blocks[2])
     found = b.phi(together.type)
     found.add_incoming(together, blocks[0])
-    found.add_incoming(apart, blocks[1])
+    found.add_incoming(apart, end)
     return found
 
 

@@ -219,7 +219,9 @@ class PointerLoad(Tile):
 
     def _may_be_near(self, nest: LoopNest, lanes: int) -> bool:
         """Whether formulas tell where lanes lie, as a rule near one another, and there is code for that."""
-        return not self.gathers and has_windows(nest.inner, self.element, lanes)
+        if self.gathers or not has_windows(nest.inner, self.element, lanes):
+            return False
+        return not any(_goes_far(tile) for tile in walk(self.pointers))
 
     def _together(
         self, nest: LoopNest, coords: Coords, parts: list[Lane], load: Callable[..., Value]
@@ -400,6 +402,38 @@ def _run_load(b: Builder, address: Value, on: Value, other: Value, element: Elem
     if llvm.is_all_on(on):
         return loaded(b, b.load(pointer, typ=ty, align=element.buffer_bytes), element)
     return loaded(b, masked_load(b, pointer, ty, on, to_buffer(b, other, element)), element)
+
+
+def _goes_far(tile: Tile) -> bool:
+    """Whether what changes along a row is multiplied by a number that is not known, as a stride of another axis is."""
+    if not isinstance(tile, Elementwise) or tile.name != "muli":
+        return False
+    changes, known = (
+        [ask(operand) for operand in tile.operands] for ask in (_changes_along_row, _is_known)
+    )
+    return (changes[0] and not known[1]) or (changes[1] and not known[0])
+
+
+def _changes_along_row(tile: Tile) -> bool:
+    """Whether elements of a row may be different, by their places."""
+    pending, seen = [tile], {id(tile)}
+    while pending:
+        tile = pending.pop()
+        if tile.dims[-1:] == (1,):
+            continue
+        if isinstance(tile, Range):
+            return True
+        new = [source for source in tile.sources if id(source) not in seen]
+        seen |= {id(source) for source in new}
+        pending += new
+    return False
+
+
+def _is_known(tile: Tile) -> bool:
+    """Whether all elements are one known number."""
+    while isinstance(tile, Mapped):
+        tile = tile.source
+    return isinstance(tile, Uniform) and isinstance(tile.value, ir.Constant)
 
 
 def _gather(

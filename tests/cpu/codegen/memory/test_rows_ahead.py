@@ -24,6 +24,7 @@ WAYS = {
     "a row for each block": 16,
     "by a view": 16,
     "rows for each block": 4,
+    "rows under a mask": 4,
     "for": 16,
     "while": 16,
     "backwards": 16,
@@ -34,6 +35,7 @@ WAYS = {
 }
 
 ALONE = ("a row for each block", "by a view")
+TOGETHER = ("rows for each block", "rows under a mask")
 
 
 def _run(k: Builder, base: Value, places: Value) -> Value:
@@ -92,9 +94,10 @@ def _kernel(way: str) -> Any:
                 return k.loop_([k.constant(0, "i32"), zero], until, [zero.type])[0]
             return k.for_(0, k.args.steps, 1, [zero], each)[0]
 
-        if way == "rows for each block":
+        if way in TOGETHER:
             places = block * ROWS + k.iota(shape=(ROWS,), to="i32")
-            numbers, _ = k.load_ptr_tko(_run(k, k.args.numbers, places))
+            on = [places < k.args.n, 0] if way == "rows under a mask" else []
+            numbers, _ = k.load_ptr_tko(_run(k, k.args.numbers, places), *on)
 
             def whole(base: Value, which: Value) -> Value:
                 rows = k.broadcast_to((which * WIDTH).reshape(ROWS, 1), (ROWS, WIDTH))
@@ -110,7 +113,7 @@ def _kernel(way: str) -> Any:
 
 
 def _expected(way: str, table: Any, numbers: Any, blocks: int) -> Any:
-    if way in (*ALONE, "rows for each block"):
+    if way in (*ALONE, *TOGETHER):
         return table[numbers]
     steps = {
         "backwards": [4, 3, 2, 1, 0],
@@ -130,7 +133,7 @@ def test_nothing_beyond_the_numbers_is_read(way: str, at_end: bool) -> None:
     rng = np.random.default_rng(3)
     table = rng.integers(-9, 9, (TABLE, WIDTH)).astype(np.float32)
     for blocks in (1, 3, 300):
-        count = blocks if way in ALONE else blocks * ROWS if "rows" in way else blocks * COUNT
+        count = blocks if way in ALONE else blocks * ROWS if way in TOGETHER else blocks * COUNT
         count += {"two apart": 4, "squares": 12}.get(way, 0)
         numbers = rng.integers(0, TABLE, count).astype(np.int32)
         expected = _expected(way, table, numbers, blocks)

@@ -20,7 +20,7 @@ from tilewright.cpu.codegen.ir.elements import I1, I64, PTR, element_of, pointee
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.tiles import Uniform
 from tilewright.cpu.codegen.memory.views import View, as_value, scaled
-from tilewright.dialects.arith import ConstantOp
+from tilewright.dialects.arith import CmpiOp, ConstantOp
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa.ops.hints import AssumeOp
 from tilewright.dialects.nv_tileaa.ops.memory import TiledLoadOp
@@ -48,6 +48,7 @@ _ARITHMETIC: dict[str, Callable[[Builder, Value, Value], Value]] = {
     "arith.minsi": lambda b, x, y: b.select(b.icmp_signed("<", x, y), x, y),
     "arith.maxsi": lambda b, x, y: b.select(b.icmp_signed(">", x, y), x, y),
 }
+_RELATIONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _CASTS = {
     "arith.extsi": "sext",
     "arith.extui": "zext",
@@ -184,7 +185,14 @@ class _Element:
             )
         if owner.name in _ARITHMETIC:
             return _ARITHMETIC[owner.name](b, *map(self.number, owner.operands))
+        if isinstance(owner, CmpiOp):
+            return self._compared(owner)
         raise _Unknown
+
+    def _compared(self, op: CmpiOp) -> Value:
+        b, name = self.f.builder, op.predicate_name
+        compare = b.icmp_unsigned if name[0] == "u" else b.icmp_signed
+        return compare(_RELATIONS[name[-2:]], self.number(op.lhs), self.number(op.rhs))
 
     def _depends(self, value: SSAValue) -> bool:
         """Whether what is given matters to a value."""

@@ -110,59 +110,80 @@ def loops_by_parts(
 ) -> None:
     """Open loops over a shape, the one along ``axis`` last and by vectors, and run the body: first without checks for the
     part of each row that needs none, then with them for what is before it and behind it. What is behind it may
-    need no other check than for where the row ends. ``columns``: what has checks goes down columns of vectors, so that lanes are
-    looked at once for each."""
-    coords: list[Index] = [fixed(0)] * len(dims)
+    need no other check than for where the row ends, and nothing may be read any more from some place on. ``columns``: what has
+    checks goes down columns of vectors, so that lanes are looked at once for each."""
+    parts = _Parts(nest, dims, axis, lanes, body, part, columns=columns)
     depth = nest.depth
-
-    def over_rows() -> None:
-        for position, extent in enumerate(dims):
-            if position != axis:
-                coords[position] = nest.loop(extent)
-
-    over_rows()
-    offsets = tuple(range(lanes))
-    b = nest.levels[0]
+    parts.over_rows()
+    b, zero = nest.levels[0], ir.Constant(I64, 0)
     inside = b.sub(part.end, part.begin)
     others = b.sub(part.total if part.idle_from is None else part.idle_from, inside)
     if part.tail is not None:
         others = b.select(part.tail, part.begin, others)
-
-    def one(start: Index, moved: Lane, *, masked: bool, ends: bool = False) -> None:
-        nest.masked = masked
-        index = nest.plus(start, moved, lanes)
-        nest.on = _before(nest, index, part.total, lanes) if ends else None
-        coords[axis] = Index(index.base, offsets, index.align)
-        if columns and masked:
-            over_rows()
-        body(nest, tuple(coords))
-        while nest.depth > before:
-            nest.close()
-
-    zero, before = ir.Constant(I64, 0), nest.depth
     with nest.where(b.icmp_unsigned(">", inside, zero)):
-        one(nest.loop(dims[axis], lanes, limit=inside), Lane(part.begin), masked=False)
+        parts.run(nest.loop(dims[axis], lanes, limit=inside), Lane(part.begin), masked=False)
     if part.tail is not None:
         rest = b.sub(part.total, part.end)
         with nest.where(b.and_(part.tail, b.icmp_signed(">", rest, zero))):
             start = nest.loop(dims[axis], lanes, limit=rest)
-            one(start, Lane(part.end), masked=False, ends=True)
+            parts.run(start, Lane(part.end), masked=False, ends=True)
     if columns:
         while nest.depth > depth:
             nest.close()
-        before, b = nest.depth, nest.inner
+        parts.depth, b = nest.depth, nest.inner
     with nest.where(b.icmp_signed(">", others, zero)):
         start = nest.loop(dims[axis], lanes, limit=others)
-        one(start, _over_gap(nest, start, Lane(part.begin), Lane(inside)), masked=True)
-    if part.idle_from is None:
-        return
-    if columns:
-        b = nest.inner
-    rest = b.sub(part.total, part.idle_from)
-    with nest.where(b.icmp_signed(">", rest, zero)):
-        nest.idle = part.idle
-        one(nest.loop(dims[axis], lanes, limit=rest), Lane(part.idle_from), masked=True)
-        nest.idle = frozenset()
+        gap = _over_gap(nest, start, Lane(part.begin), Lane(inside))
+        parts.run(start, gap, masked=True)
+    if part.idle_from is not None:
+        b = nest.inner if columns else b
+        rest = b.sub(part.total, part.idle_from)
+        with nest.where(b.icmp_signed(">", rest, zero)):
+            nest.idle = part.idle
+            start = nest.loop(dims[axis], lanes, limit=rest)
+            parts.run(start, Lane(part.idle_from), masked=True)
+            nest.idle = frozenset()
+
+
+class _Parts:
+    """Runs a body for the vectors of a part of each row. ``depth``: how many loops stay open behind it."""
+
+    def __init__(
+        self,
+        nest: LoopNest,
+        dims: Sequence[int],
+        axis: int,
+        lanes: int,
+        body: Body,
+        part: RowPart,
+        *,
+        columns: bool,
+    ) -> None:
+        self._nest, self._dims, self._axis, self._lanes = nest, dims, axis, lanes
+        self._body, self._total, self._columns = body, part.total, columns
+        self._coords: list[Index] = [fixed(0)] * len(dims)
+        self.depth = 0
+
+    def over_rows(self) -> None:
+        """Open the loops over rows."""
+        for position, extent in enumerate(self._dims):
+            if position != self._axis:
+                self._coords[position] = self._nest.loop(extent)
+        self.depth = self._nest.depth
+
+    def run(self, start: Index, moved: Lane, *, masked: bool, ends: bool = False) -> None:
+        """Run the body in a loop over vectors, from ``moved`` on, and close it; ``ends``: its lanes end with the row."""
+        nest, lanes, before = self._nest, self._lanes, self.depth
+        nest.masked = masked
+        index = nest.plus(start, moved, lanes)
+        nest.on = _before(nest, index, self._total, lanes) if ends else None
+        self._coords[self._axis] = Index(index.base, tuple(range(lanes)), index.align)
+        if self._columns and masked:
+            self.over_rows()
+        self._body(nest, tuple(self._coords))
+        while nest.depth > before:
+            nest.close()
+        self.depth = before
 
 
 def loops_by_rows(

@@ -21,7 +21,6 @@ _WORD_BYTES, _FEWEST_WORDS = 4, 4
 _AVX2_BITS = 256
 #: What is gathered at once at fewest, in bits, where offsets are no wider than elements.
 _SHORTEST_BITS = 128
-_PAGE = 4096
 
 
 def gather_from(b: Builder, pointers: Value, element: Element, on: Value, fallback: Value) -> Value:
@@ -44,69 +43,6 @@ def gather_behind(
     pointers = b.gep(base, [offsets], source_etype=ir.IntType(8 * unit))
     pointers.type = llvm.shaped(PTR, ty)
     return gather_from(b, pointers, element, on, fallback)
-
-
-def in_window(
-    b: Builder,
-    base: Value,
-    offsets: Value,
-    unit: int,
-    element: Element,
-    on: Value,
-    fallback: Value,
-) -> Value:
-    """``gather_behind`` for places that likely lie near one another, as those of clamped or halved numbers: out of one vector in
-    memory, which begins at the first or the second lane's, if all that are on turn out to lie in it.
-
-    The vector is read if that lane is on, and no page ends in it. Only where ``has_windows``, of units of one byte, or of one
-    element.
-    """
-    pointer, narrow = _narrow(b, base, offsets, unit)
-    lanes, size = llvm.lanes_of(narrow.type), element.buffer_bytes
-    # Every other lane may be off, as where rows are spread.
-    one, other = (
-        [b.extract_element(each, ir.Constant(I32, lane)) for each in (on, narrow)]
-        for lane in (0, 1)
-    )
-    number = b.select(one[0], one[1], other[1])
-    splat = llvm.splat(b, number, lanes)
-    apart = b.sub(narrow, splat)
-    shift = (size // unit).bit_length() - 1
-    beyond = b.and_(apart, llvm.number(apart.type, ~((lanes - 1) << shift)))
-    beyond = b.icmp_signed("!=", beyond, llvm.number(apart.type, 0))
-    if narrow.type.element == I32:
-        # A difference that wraps is of numbers that lie far apart.
-        beyond = b.or_(beyond, b.icmp_signed("<", narrow, splat))
-    first = b.gep(pointer, [number], source_etype=ir.IntType(8 * unit))
-    place = b.and_(b.ptrtoint(first, I64), ir.Constant(I64, _PAGE - 1))
-    near = b.icmp_unsigned("<=", place, ir.Constant(I64, _PAGE - _AVX2_BITS // 8))
-    near = b.and_(near, b.or_(one[0], other[0]))
-    near = b.and_(near, b.not_(llvm.any_lane(b, b.and_(beyond, on))))
-    blocks = [b.append_basic_block(name) for name in ("window", "apart", "read")]
-    b.cbranch(near, blocks[0], blocks[1])
-    b.position_at_end(blocks[0])
-    ty, words = ir.VectorType(element.buffer, lanes), ir.VectorType(I32, lanes)
-    order = apart if apart.type == words else b.trunc(apart, words)
-    if shift:
-        order = b.lshr(order, llvm.number(words, shift))
-    held = b.load(first, typ=ty, align=1)
-    name = f"llvm.x86.avx2.perm{'ps' if isinstance(element.buffer, ir.FloatType) else 'd'}"
-    turned = b.call(llvm.declare(b.module, name, ty, [ty, words]), [held, order])
-    window = b.select(on, turned, fallback)
-    b.branch(blocks[2])
-    b.position_at_end(blocks[1])
-    gathered = gather_behind(b, base, offsets, unit, element, on, fallback)
-    b.branch(blocks[2])
-    b.position_at_end(blocks[2])
-    found = b.phi(ty)
-    found.add_incoming(window, blocks[0])
-    found.add_incoming(gathered, blocks[1])
-    return found
-
-
-def has_windows(b: Builder, element: Element, lanes: int) -> bool:
-    """Whether the processor turns lanes of such vectors by a vector of numbers, and takes long to gather them."""
-    return _has_avx2_alone(b) and element.buffer_bytes == _WORD_BYTES and 32 * lanes == _AVX2_BITS
 
 
 def _gather(b: Builder, pointers: Value, ty: Type, on: Value, fallback: Value) -> Value:

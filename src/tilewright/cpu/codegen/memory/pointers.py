@@ -75,13 +75,7 @@ from tilewright.cpu.codegen.memory.addresses import (
     where_on,
     zero_of,
 )
-from tilewright.cpu.codegen.memory.lane_gathers import (
-    SCALES,
-    gather_behind,
-    gather_from,
-    has_windows,
-    in_window,
-)
+from tilewright.cpu.codegen.memory.lane_gathers import SCALES, gather_behind, gather_from
 from tilewright.cpu.codegen.memory.ordered import ordered_load, ordered_store
 from tilewright.cpu.codegen.memory.rows_ahead import ask_for_rows
 from tilewright.cpu.codegen.memory.views import TilePosition, whole
@@ -208,20 +202,9 @@ class PointerLoad(Tile):
             offsets = nest.widened(nest.eval(pointers.operands[1], coords), lanes)
             if not llvm.lanes_of(base.value.type):
                 parts = [base, offsets, on, other]
-                near = unit == element.memory_bytes and self._may_be_near(nest, lanes)
-                make = partial(_gather_behind, element=element, unit=unit)
-                return nest.emit(parts, lambda b, *v: make(b, *v, near=near and b is nest.inner))
+                return nest.emit(parts, partial(_gather_behind, element=element, unit=unit))
         parts = [addresses, on, other]
-        near = self._may_be_near(nest, lanes)
-        return nest.emit(
-            parts, lambda b, p, m, o: _gather(b, p, m, o, element, near=near and b is nest.inner)
-        )
-
-    def _may_be_near(self, nest: LoopNest, lanes: int) -> bool:
-        """Whether formulas tell where lanes lie, as a rule near one another, and there is code for that."""
-        if self.gathers or not has_windows(nest.inner, self.element, lanes):
-            return False
-        return not any(_goes_far(tile) for tile in walk(self.pointers))
+        return nest.emit(parts, lambda b, p, m, o: _gather(b, p, m, o, element))
 
     def _together(
         self, nest: LoopNest, coords: Coords, parts: list[Lane], load: Callable[..., Value]
@@ -404,52 +387,7 @@ def _run_load(b: Builder, address: Value, on: Value, other: Value, element: Elem
     return loaded(b, masked_load(b, pointer, ty, on, to_buffer(b, other, element)), element)
 
 
-def _goes_far(tile: Tile) -> bool:
-    """Whether what changes along a row is multiplied by a number that is not known, as a stride of another axis is."""
-    if not isinstance(tile, Elementwise) or tile.name != "muli":
-        return False
-    changes, known = (
-        [ask(operand) for operand in tile.operands] for ask in (_changes_along_row, _is_known)
-    )
-    return (changes[0] and not known[1]) or (changes[1] and not known[0])
-
-
-def _changes_along_row(tile: Tile) -> bool:
-    """Whether elements of a row may be different, by their places."""
-    pending, seen = [tile], {id(tile)}
-    while pending:
-        tile = pending.pop()
-        if tile.dims[-1:] == (1,):
-            continue
-        if isinstance(tile, Range):
-            return True
-        new = [source for source in tile.sources if id(source) not in seen]
-        seen |= {id(source) for source in new}
-        pending += new
-    return False
-
-
-def _is_known(tile: Tile) -> bool:
-    """Whether all elements are one known number."""
-    while isinstance(tile, Mapped):
-        tile = tile.source
-    return isinstance(tile, Uniform) and isinstance(tile.value, ir.Constant)
-
-
-def _gather(
-    b: Builder,
-    addresses: Value,
-    on: Value,
-    other: Value,
-    element: Element,
-    *,
-    near: bool = False,
-) -> Value:
-    if near:
-        held = to_buffer(b, other, element)
-        return loaded(
-            b, in_window(b, ir.Constant(PTR, None), addresses, 1, element, on, held), element
-        )
+def _gather(b: Builder, addresses: Value, on: Value, other: Value, element: Element) -> Value:
     pointers = b.inttoptr(addresses, llvm.shaped(PTR, addresses.type))
     return loaded(b, gather_from(b, pointers, element, on, to_buffer(b, other, element)), element)
 
@@ -458,20 +396,10 @@ _WORD_BITS = 32
 
 
 def _gather_behind(
-    b: Builder,
-    base: Value,
-    offsets: Value,
-    on: Value,
-    other: Value,
-    *,
-    element: Element,
-    unit: int,
-    near: bool,
+    b: Builder, base: Value, offsets: Value, on: Value, other: Value, *, element: Element, unit: int
 ) -> Value:
-    """Elements at offsets, in units of bytes, from one base; ``near``: likely near one another."""
+    """Elements at offsets, in units of bytes, from one base."""
     pointer, held = b.inttoptr(base, PTR), to_buffer(b, other, element)
-    if near:
-        return loaded(b, in_window(b, pointer, offsets, unit, element, on, held), element)
     return loaded(b, gather_behind(b, pointer, offsets, unit, element, on, held), element)
 
 
@@ -496,14 +424,12 @@ def _run_or_gather(
     together = _run_load(b, first, on, other, element)
     b.branch(blocks[2])
     b.position_at_end(blocks[1])
-    near = limited and has_windows(b, element, llvm.lanes_of(addresses.type))
-    apart = _gather(b, addresses, on, other, element, near=near)
-    end = b.block
+    apart = _gather(b, addresses, on, other, element)
     b.branch(blocks[2])
     b.position_at_end(blocks[2])
     found = b.phi(together.type)
     found.add_incoming(together, blocks[0])
-    found.add_incoming(apart, end)
+    found.add_incoming(apart, blocks[1])
     return found
 
 

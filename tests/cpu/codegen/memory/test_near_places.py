@@ -13,8 +13,6 @@ import tilewright
 from tilewright import LaunchOptions
 from tilewright.builder import Builder, ModuleBuilder, Value, ptr
 from tilewright.cpu import Program
-from tilewright.cpu.compile import CompileOptions, compile_kernel
-from tilewright.lowering import lower_to_tileaa
 from tilewright.numerics.arrays import dtype_of
 
 TILE, LENGTH = 64, 2100
@@ -80,11 +78,3 @@ def test_the_reference_machine_agrees(element: str, place: str, mask: str) -> No
         expected = np.zeros_like(found[0])
         tilewright.load(kernel, "reference").launch("k", blocks, (x, expected, length))
         np.testing.assert_array_equal(found, [expected] * 2)
-
-
-@pytest.mark.parametrize("element", ["f32", "i32"])
-def test_a_vector_is_turned_where_gathers_are_slow(element: str) -> None:
-    tileaa = lower_to_tileaa(_kernel(element, "scaled", "all")).module
-    for cpu, turned in (("x86-64-v3", True), ("x86-64-v4", False)):
-        code = compile_kernel(tileaa, "k", CompileOptions(cpu=cpu)).llvm_ir
-        assert ("llvm.x86.avx2.perm" in code) is turned

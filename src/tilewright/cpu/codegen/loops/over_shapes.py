@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
 from math import prod
@@ -51,7 +52,7 @@ def over(
     if part is not None and short:
         written_out_by_parts(nest, dims, along, width, body, part)
     elif part is not None:
-        loops_by_parts(nest, dims, along, width, body, part, columns=columns)
+        _Parts(nest, dims, along, width, body, part, columns).make()
     elif short or (end is None and dims and prod(dims) <= at_once * width):
         written_out(dims, along, width, partial(body, nest))
     elif rows is not None and end is None:
@@ -98,89 +99,77 @@ def loops(
         one(rest_of_row(nest, dims[axis], end, lanes, limits[axis]))
 
 
-def loops_by_parts(
-    nest: LoopNest,
-    dims: Sequence[int],
-    axis: int,
-    lanes: int,
-    body: Body,
-    part: RowPart,
-    *,
-    columns: bool,
-) -> None:
-    """Open loops over a shape, the one along ``axis`` last and by vectors, and run the body: first without checks for the
-    part of each row that needs none, then with them for what is before it and behind it. What is behind it may
-    need no other check than for where the row ends, and nothing may be read any more from some place on. ``columns``: what has
-    checks goes down columns of vectors, so that lanes are looked at once for each."""
-    parts = _Parts(nest, dims, axis, lanes, body, part, columns=columns)
-    depth = nest.depth
-    parts.over_rows()
-    b, zero = nest.levels[0], ir.Constant(I64, 0)
-    inside = b.sub(part.end, part.begin)
-    others = b.sub(part.total if part.idle_from is None else part.idle_from, inside)
-    if part.tail is not None:
-        others = b.select(part.tail, part.begin, others)
-    with nest.where(b.icmp_unsigned(">", inside, zero)):
-        parts.run(nest.loop(dims[axis], lanes, limit=inside), Lane(part.begin), masked=False)
-    if part.tail is not None:
-        rest = b.sub(part.total, part.end)
-        with nest.where(b.and_(part.tail, b.icmp_signed(">", rest, zero))):
-            start = nest.loop(dims[axis], lanes, limit=rest)
-            parts.run(start, Lane(part.end), masked=False, ends=True)
-    if columns:
-        while nest.depth > depth:
-            nest.close()
-        parts.depth, b = nest.depth, nest.inner
-    with nest.where(b.icmp_signed(">", others, zero)):
-        start = nest.loop(dims[axis], lanes, limit=others)
-        gap = _over_gap(nest, start, Lane(part.begin), Lane(inside))
-        parts.run(start, gap, masked=True)
-    if part.idle_from is not None:
-        b = nest.inner if columns else b
-        rest = b.sub(part.total, part.idle_from)
-        with nest.where(b.icmp_signed(">", rest, zero)):
-            nest.idle = part.idle
-            start = nest.loop(dims[axis], lanes, limit=rest)
-            parts.run(start, Lane(part.idle_from), masked=True)
-            nest.idle = frozenset()
-
-
+@dataclass(slots=True)
 class _Parts:
-    """Runs a body for the vectors of a part of each row. ``depth``: how many loops stay open behind it."""
+    """Loops over a shape whose rows need no checks in a part of them. ``columns``: what has checks goes down columns of vectors, so
+    that lanes are looked at once for each; ``depth``: how many loops stay open behind a part."""
 
-    def __init__(
-        self,
-        nest: LoopNest,
-        dims: Sequence[int],
-        axis: int,
-        lanes: int,
-        body: Body,
-        part: RowPart,
-        *,
-        columns: bool,
-    ) -> None:
-        self._nest, self._dims, self._axis, self._lanes = nest, dims, axis, lanes
-        self._body, self._total, self._columns = body, part.total, columns
-        self._coords: list[Index] = [fixed(0)] * len(dims)
-        self.depth = 0
+    nest: LoopNest
+    dims: Sequence[int]
+    axis: int
+    lanes: int
+    body: Body
+    part: RowPart
+    columns: bool
+    coords: list[Index] = field(init=False)
+    depth: int = 0
 
-    def over_rows(self) -> None:
-        """Open the loops over rows."""
-        for position, extent in enumerate(self._dims):
-            if position != self._axis:
-                self._coords[position] = self._nest.loop(extent)
-        self.depth = self._nest.depth
+    def __post_init__(self) -> None:
+        self.coords = [fixed(0)] * len(self.dims)
 
-    def run(self, start: Index, moved: Lane, *, masked: bool, ends: bool = False) -> None:
+    def make(self) -> None:
+        """Open loops, the one along ``axis`` last and by vectors, and run the body: first without checks for the part of each row that
+        needs none, then with them for what is before it and behind it. What is behind it may need no other check than for
+        where the row ends, and nothing may be read any more from some place on."""
+        nest, part = self.nest, self.part
+        depth = nest.depth
+        self._over_rows()
+        b, zero = nest.levels[0], ir.Constant(I64, 0)
+        inside = b.sub(part.end, part.begin)
+        others = b.sub(part.total if part.idle_from is None else part.idle_from, inside)
+        if part.tail is not None:
+            others = b.select(part.tail, part.begin, others)
+        with nest.where(b.icmp_unsigned(">", inside, zero)):
+            self._run(self._loop(inside), Lane(part.begin), masked=False)
+        if part.tail is not None:
+            rest = b.sub(part.total, part.end)
+            with nest.where(b.and_(part.tail, b.icmp_signed(">", rest, zero))):
+                self._run(self._loop(rest), Lane(part.end), masked=False, ends=True)
+        if self.columns:
+            while nest.depth > depth:
+                nest.close()
+            self.depth, b = nest.depth, nest.inner
+        with nest.where(b.icmp_signed(">", others, zero)):
+            start = self._loop(others)
+            gap = _over_gap(nest, start, Lane(part.begin), Lane(inside))
+            self._run(start, gap, masked=True)
+        if part.idle_from is not None:
+            b = nest.inner if self.columns else b
+            rest = b.sub(part.total, part.idle_from)
+            with nest.where(b.icmp_signed(">", rest, zero)):
+                nest.idle = part.idle
+                self._run(self._loop(rest), Lane(part.idle_from), masked=True)
+                nest.idle = frozenset()
+
+    def _loop(self, limit: Value) -> Index:
+        return self.nest.loop(self.dims[self.axis], self.lanes, limit=limit)
+
+    def _over_rows(self) -> None:
+        for position, extent in enumerate(self.dims):
+            if position != self.axis:
+                self.coords[position] = self.nest.loop(extent)
+        self.depth = self.nest.depth
+
+    def _run(self, start: Index, moved: Lane, *, masked: bool, ends: bool = False) -> None:
         """Run the body in a loop over vectors, from ``moved`` on, and close it; ``ends``: its lanes end with the row."""
-        nest, lanes, before = self._nest, self._lanes, self.depth
+        nest, lanes, before = self.nest, self.lanes, self.depth
         nest.masked = masked
         index = nest.plus(start, moved, lanes)
-        nest.on = _before(nest, index, self._total, lanes) if ends else None
-        self._coords[self._axis] = Index(index.base, tuple(range(lanes)), index.align)
-        if self._columns and masked:
-            self.over_rows()
-        self._body(nest, tuple(self._coords))
+        nest.on = _before(nest, index, self.part.total, lanes) if ends else None
+        self.coords[self.axis] = Index(index.base, tuple(range(lanes)), index.align)
+        if self.columns and masked:
+            self._over_rows()
+        self.body(nest, tuple(self.coords))
         while nest.depth > before:
             nest.close()
         self.depth = before

@@ -76,7 +76,8 @@ def ask_for_rows(f: FunctionEmitter, op: Operation) -> None:
     except _Unknown:
         return
     first = b.add(here, ir.Constant(I64, rows.further * size))
-    last = b.add(first, ir.Constant(I64, (rows.rows - 1) * size))
+    # The last byte decides: numbers need not be aligned.
+    last = b.add(first, ir.Constant(I64, rows.rows * size - 1))
     in_page = (
         b.icmp_unsigned("<", b.xor(here, at), ir.Constant(I64, _PAGE)) for at in (first, last)
     )
@@ -98,7 +99,7 @@ def ask_for_rows(f: FunctionEmitter, op: Operation) -> None:
         if rows.rows == 1:
             ask(b, first)
         else:
-            llvm.count(b, first, b.add(last, ir.Constant(I64, 1)), ir.Constant(I64, size), ask)
+            llvm.count(b, first, last, ir.Constant(I64, size), ask)
     if known:
         f.unit.remarks.add("loop", REMARK.format(rows.ahead), rows.load)
 

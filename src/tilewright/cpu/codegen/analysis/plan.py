@@ -155,7 +155,8 @@ def make_plan(
     grid_axis: int = 0,
 ) -> Plan:
     """The plan of a function. ``distinct_arguments``: no array that is written shares memory with that of another pointer argument.
-    ``groups``: stores may wait for others. ``grid_axis``: along which tile blocks follow one another. ``run_bytes``: how much of a tile stays in vector registers."""
+    ``groups``: stores may wait for others. ``grid_axis``: along which tile blocks follow one another. ``run_bytes``: how much of a
+    tile stays in vector registers."""
     plan = Plan()
     ops = _number(body, plan)
     plan.end = len(ops)

@@ -9,6 +9,7 @@ from xdsl.ir import Operation
 
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.lowering.calls import copy_function
+from tilewright.passes.tileaa.cleanup import TileAACommonSubexpressionElimination
 from tilewright.passes.tileaa.constant_powers import ConstantPowers, constant_powers, powers_of
 from tilewright.passes.tileaa.mark_in_bounds import MarkInBounds, mark_in_bounds, unmarked
 from tilewright.passes.tileaa.merge_reductions import MergeReductions, merge_reductions, mergeable
@@ -45,6 +46,11 @@ class Step:
 #: In the order of the pipeline ``cpu`` (``passes.pipelines``).
 STEPS = (
     Step(UnrollLoops.name, short_loops, unroll_loops),
+    Step(
+        TileAACommonSubexpressionElimination.name,
+        lambda function: [function],
+        lambda function, remarks: TileAACommonSubexpressionElimination().rewrite_function(function),
+    ),
     Step(WeakenAtomics.name, ordered_updates, weaken_atomics),
     Step(ConstantPowers.name, powers_of, constant_powers),
     Step(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from llvmlite import ir
 
@@ -27,6 +27,10 @@ from tilewright.cpu.codegen.loops.indices import (
     fixed,
     lanes_in,
 )
+
+if TYPE_CHECKING:
+    from tilewright.cpu.codegen.loops.plain_addresses import PlainAddresses
+    from tilewright.cpu.codegen.loops.tiles import Tile
 
 
 class Evaluated(Protocol):
@@ -45,7 +49,9 @@ class LoopNest:
     when the code runs, by the ``id`` of their ``tiles.Loose``, where it has been asked for. ``on``: accesses through pointers
     are for these lanes only, whatever their masks say elsewhere. ``certain``: those that need no checks in the part of a row
     that the code is for, by the ``id`` of their pointers and of their mask. ``idle``: those whose mask is off there. ``fits``: whether all formulas of addresses are known to
-    hold, which code with checks else asks for each; False: each lane goes by itself. ``fetches``: rows of the next
+    hold, which code with checks else asks for each; False: each lane goes by itself. ``instead``: what tiles are in the part of a row that
+    the code is for, None where it is not for a part; ``plain``: addresses where all that is known of them holds, with checks or without,
+    of a part of a row or of all. ``fetches``: rows of the next
     tile block may be asked for. ``work`` is the same number for all versions of a nest that do the same work.
     """
 
@@ -69,6 +75,8 @@ class LoopNest:
         self.certain: frozenset[tuple[int, int]] = frozenset()
         self.idle: frozenset[tuple[int, int]] = frozenset()
         self.work = work
+        self.instead: Mapping[int, Tile] | None = None
+        self.plain: dict[tuple[bool, bool], PlainAddresses] = {}
         self._memo: dict[object, Lane] = {}
         self._kept: list[object] = []
         self._bits: dict[int, _Bits] = {}
@@ -147,15 +155,18 @@ class LoopNest:
             yield
         self._memo = before
 
-    def with_checks_unless(self, condition: Value, make: Callable[[], None]) -> None:
-        """Make code of the innermost level twice: without checks where a condition holds, else with them."""
+    def with_checks_unless(
+        self, condition: Value, make: Callable[[], None], *, instead: Mapping[int, Tile]
+    ) -> None:
+        """Make code of the innermost level twice: without checks where a condition holds, and ``instead``, else with them."""
         before = dict(self._memo)
         with self.inner.if_else(condition) as branches:
             for branch, masked in zip(branches, (False, True), strict=True):
                 with branch:
                     self.masked, self._memo = masked, dict(before)
+                    self.instead = None if masked else instead
                     make()
-        self._memo = before
+        self._memo, self.instead = before, None
 
     def close_all(self) -> None:
         """Close all open loops, the innermost first."""

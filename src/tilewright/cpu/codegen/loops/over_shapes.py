@@ -163,7 +163,7 @@ class _Parts:
     def _run(self, start: Index, moved: Lane, *, masked: bool, ends: bool = False) -> None:
         """Run the body in a loop over vectors, from ``moved`` on, and close it; ``ends``: its lanes end with the row."""
         nest, lanes, before = self.nest, self.lanes, self.depth
-        nest.masked = masked
+        nest.masked, nest.instead = masked, None if masked else self.part.instead
         index = nest.plus(start, moved, lanes)
         nest.on = _before(nest, index, self.part.total, lanes) if ends else None
         self.coords[self.axis] = Index(index.base, tuple(range(lanes)), index.align)
@@ -213,12 +213,12 @@ def loops_by_rows(
         whole = b.sub(part.end, part.begin)
         inside = Lane(b.and_(whole, ir.Constant(I64, -step)), depth)
         with nest.where(b.icmp_signed(">", inside.value, zero)):
-            nest.masked, nest.certain = False, certain
+            nest.masked, nest.certain, nest.instead = False, certain, part.instead
             start = nest.plus(nest.loop(dims[axis], step, limit=inside.value), begin, lanes)
             for number in range(rows.rounds):
                 one(nest.shift(start, number * lanes))
             nest.close()
-        nest.masked, nest.certain = masked, frozenset()
+        nest.masked, nest.certain, nest.instead = masked, frozenset(), None
         total = b.sub(total, inside.value)
     with nest.where(b.icmp_signed(">", total, zero)):
         start = nest.loop(dims[axis], lanes, limit=total)
@@ -258,7 +258,9 @@ def written_out_by_parts(
         assert isinstance(at, int)
         begins = b.icmp_unsigned("<=", part.begin, ir.Constant(I64, at))
         ends = b.icmp_unsigned(">=", part.end, ir.Constant(I64, at + lanes))
-        nest.with_checks_unless(b.and_(begins, ends), lambda: body(nest, coords))
+        nest.with_checks_unless(
+            b.and_(begins, ends), lambda: body(nest, coords), instead=part.instead
+        )
 
     written_out(dims, axis, lanes, one)
 

@@ -8,7 +8,7 @@ or up to one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
@@ -57,6 +57,8 @@ class RowSpans(Spans):
     """The ``ends``, by ``id``, that are places from which on the mask of a store is off."""
     stores: int = 0
     """How many stores have been looked at."""
+    changed: set[int] = field(default_factory=set)
+    """The tiles, by ``id``, that are not in one place what they are in another; or limits change them."""
     idle: dict[tuple[int, int], Value | None] = field(default_factory=dict)
     """By the ``id`` of pointers and mask of what is read: from where on the mask is off, as ``off``; None where that is not known."""
 
@@ -146,6 +148,7 @@ class RowSpans(Spans):
             number, limit = limit, number
         of, by = self.of(number), self.of(limit)
         if not of.slope and not by.slope:
+            self._is(tile, None)
             return super().extremum(tile)
         if by.slope or keywords(tile).get("signedness") != "signed":
             raise Unknown
@@ -153,19 +156,30 @@ class RowSpans(Spans):
             self.at_least(of, by.high)
         else:
             self.at_most(of, by.low)
+        self._is(tile, number)
         return of
+
+    def _is(self, tile: Tile, other: Tile | None) -> None:
+        """Note that a tile has the numbers of another one where it is looked at; None: of no single one."""
+        key, known = id(tile), self.instead.pop(id(tile), other)
+        if other is None or known is not other or key in self.changed:
+            self.changed.add(key)
+        else:
+            self.instead[key] = other
 
     def either(self, tile: Elementwise) -> Span:
         """The side that is chosen for all. Raises ``Unknown`` where no formula tells."""
         condition, *sides = tile.operands
         single = [is_one_number(side) for side in sides]
         if all(single):
+            self._is(tile, None)
             self.one_side(tile)
             return super().either(tile)
         if not any(single):
             raise Unknown
         chosen = single.index(False)
         self._holds(condition, (ON, OFF)[chosen])
+        self._is(tile, sides[chosen])
         return self.of(sides[chosen])
 
     def decided(self, mask: Tile, relations: dict[str, str]) -> Value | None:
@@ -223,6 +237,7 @@ class RowSpans(Spans):
         """The quotient in the middle of the row, where it is that of all. Raises ``Unknown`` where no formula tells."""
         source = self.of(tile.operands[0])
         if not source.slope:
+            self._is(tile, None)
             return super().divided(tile)
         words = keywords(tile)
         if words.get("signedness") != "signed":
@@ -238,7 +253,12 @@ class RowSpans(Spans):
         first = b.mul(quotient, divisor)
         self.at_least(source, first)
         self.at_most(source, b.add(first, b.sub(divisor, number_of(1))))
+        self._is(tile, self.quotient(tile, quotient))
         return Span(quotient, quotient, source.bits)
+
+    def quotient(self, tile: Tile, number: Value) -> Tile | None:
+        """A tile of one number, if it is known before the nest."""
+        return self.one_number(tile, number)
 
     def limited(self, span: Span, bits: int) -> Span:
         """The span where its numbers have so many bits beside the sign, which may be a part of the row."""
@@ -359,7 +379,8 @@ class RowPart:
     """The places of a row from ``begin`` to ``end``, whole vectors, need no checks; from ``total`` on nothing is to be
     done. Both are 0 where no part of the row is known to need none. ``tail``: whether what is between ``end`` and ``total``
     needs no other check than that; None where that is not asked. From ``idle_from`` on, a whole vector, the ``idle`` accesses have
-    their masks off: those with these ``id`` of their pointers and of their mask; None where that is not known of any."""
+    their masks off: those with these ``id`` of their pointers and of their mask; None where that is not known of any. ``instead``: what
+    tiles are that need no checks, by their ``id``."""
 
     begin: Value
     end: Value
@@ -367,6 +388,7 @@ class RowPart:
     tail: Value | None = None
     idle_from: Value | None = None
     idle: frozenset[tuple[int, int]] = frozenset()
+    instead: Mapping[int, Tile] = field(default_factory=dict[int, Tile])
 
 
 def part_of_row(
@@ -398,7 +420,8 @@ def part_of_row(
     begin = b.and_(b.add(begin, number_of(width - 1)), vector)
     end = b.and_(llvm.intrinsic(b, "smax", [last, zero]), vector)
     some = b.and_(b.icmp_signed("<", begin, end), holds)
-    part = RowPart(b.select(some, begin, zero), b.select(some, end, zero), total)
+    places = (b.select(some, place, zero) for place in (begin, end))
+    part = RowPart(*places, total, instead=spans.instead)
     part = part if spans.off else _with_idle(b, spans, part, width)
     if not tail or not spans.off:
         return part

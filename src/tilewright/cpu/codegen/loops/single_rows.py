@@ -123,6 +123,10 @@ class _RowSpans(RowSpans):
             return RowSpans._compute(self, tile)
         return self.uniform(self.nest.eval(tile, self.coords).value, bits_of(tile))
 
+    def quotient(self, tile: Tile, number: Value) -> Tile | None:
+        """None: it is known in the nest."""
+        return None
+
     def all_on(self, mask: Tile) -> None:
         """Add conditions under which a mask is on. Raises ``Unknown`` where no formula tells."""
         if lanes_in(self.coords):

@@ -8,6 +8,7 @@ so the check costs a few scalar operations per tile.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from collections.abc import Mapping as MappingOf
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
@@ -39,9 +40,9 @@ MOST_TILES = 64
 class Whole:
     """What is known of an access when its numbers stay in their types.
 
-    ``fits``: that they do (None: always). ``settled`` are the tiles, by ``id``, that lose nothing then
-    when they are extended. ``on``: implies, with ``fits``, that the mask is on everywhere; None where
-    nothing tells, or nothing has to. ``free`` are the tiles that no limit changes then (``max(i, 0)`` where no ``i`` is
+    ``fits``: that they do (None: always). ``clear``: that no limit is reached, either. ``settled`` are the tiles, by ``id``, that lose nothing then
+    when they are extended. ``on``: implies, with ``clear``, that the mask is on everywhere; None where
+    nothing tells, or nothing has to. ``free`` are the tiles that no limit changes where ``clear`` holds (``max(i, 0)`` where no ``i`` is
     negative), quotients that are all the same, and numbers
     of which one side is chosen for all.
     """
@@ -49,10 +50,13 @@ class Whole:
     fits: Value | None
     settled: frozenset[int]
     on: Value | None
+    clear: Value | None = None
     free: frozenset[int] = frozenset()
+    instead: MappingOf[int, Tile] = field(default_factory=dict[int, Tile])
+    """What ``free`` tiles are then, by their ``id``: what is limited, the quotient, the side that is chosen."""
 
     def known(self, *, masked: bool) -> tuple[frozenset[int], frozenset[int]]:
-        """The tiles of which lane strides may take for granted what holds under ``fits``: that they do not wrap, and that they
+        """The tiles of which lane strides may take for granted what holds under ``clear``: that they do not wrap, and that they
         reach no limit. Code for tiles that do not fit looks at each vector for limits: most of a tile at an edge has not
         reached them."""
         return self.settled, frozenset() if masked else self.free
@@ -61,7 +65,7 @@ class Whole:
     def guard(self) -> Value | None:
         """Holds where the access stays in memory that is known, and its mask, if there is one, is
         on."""
-        return self.fits if self.on is None else self.on
+        return self.clear if self.on is None else self.on
 
 
 def whole_access(b: Builder, pointers: Tile, mask: Tile | None) -> Whole | None:
@@ -73,25 +77,25 @@ def whole_access(b: Builder, pointers: Tile, mask: Tile | None) -> Whole | None:
     extended = _extended(pointers)
     unknown = {id(tile) for tile, wide in extended if not spans.attempt(lambda t=wide: spans.of(t))}
     settled = frozenset(id(tile) for tile, _ in extended) - unknown
-    free = frozenset[int]()
+    fits, free = llvm.all_of(b, spans.conditions), frozenset[int]()
     if needs_limits(pointers, settled):
         free = frozenset(
             id(t) for t in _limits(pointers) if spans.attempt(lambda t=t: spans.free(t))
         )
-    fits = llvm.all_of(b, spans.conditions)
-    on = None
+    clear, on = llvm.all_of(b, spans.conditions) if free else fits, None
     if mask is not None and spans.attempt(lambda: spans.all_on(mask)):
         on = llvm.all_of(b, spans.conditions)
     if not settled and not free and on is None:
         return None
-    return Whole(fits, settled, on, free)
+    return Whole(fits, settled, on, clear, free, spans.instead)
 
 
 def whole_in_row(pointers: Tile) -> Whole:
-    """What is known of an access whose formula, and mask, have been looked at for a row (``loops.row_spans``)."""
+    """What is known of an access whose formula, and mask, have been looked at for a row (``loops.row_spans``), save for what
+    its tiles are there."""
     settled = frozenset(id(tile) for tile, _ in _extended(pointers))
     free = frozenset(id(tile) for tile in _limits(pointers))
-    return Whole(None, settled, ir.Constant(I1, 1), free)
+    return Whole(None, settled, ir.Constant(I1, 1), free=free)
 
 
 def bits_of(tile: Tile) -> int:
@@ -171,6 +175,7 @@ class Span:
 
 _Place = tuple[int, tuple[Mapping, ...]]
 """A tile, by its ``id``, and the mappings by which it is reached."""
+_State = tuple[int, int, dict[_Place, Span], dict[int, Tile]]
 
 
 class Unknown(Exception):
@@ -191,6 +196,8 @@ class Spans:
     """How many spans may be known."""
     empty: list[Value] = field(default_factory=list)
     """Each of them: no number is within its limits."""
+    instead: dict[int, Tile] = field(default_factory=dict[int, Tile])
+    """What tiles are where limits change nothing, quotients are the same, and one side is chosen for all."""
     path: tuple[Mapping, ...] = ()
     """By which mappings the tile that is looked at is reached from the access. Tiles that are reached by equal ones are read
     at the same places."""
@@ -205,12 +212,12 @@ class Spans:
             return False
         return True
 
-    def _state(self) -> tuple[int, int, dict[_Place, Span]]:
-        return len(self.conditions), len(self.empty), dict(self.known)
+    def _state(self) -> _State:
+        return len(self.conditions), len(self.empty), dict(self.known), dict(self.instead)
 
-    def _go_back(self, state: tuple[int, int, dict[_Place, Span]]) -> None:
+    def _go_back(self, state: _State) -> None:
         """Forget what was found since, which may hold only under conditions that are not kept."""
-        conditions, empty, self.known = state
+        conditions, empty, self.known, self.instead = state
         del self.conditions[conditions:]
         del self.empty[empty:]
 
@@ -324,9 +331,13 @@ class Spans:
         if tile.name == "divi":
             found = self.of(tile)
             self.conditions.append(self.b.icmp_signed("==", found.low, found.high))
+            self.instead[id(tile)] = self.one_number(tile, found.low)
             return
         if tile.name == "select":
             self.one_side(tile)
+            sides = [side for side in tile.operands[1:] if not is_one_number(side)]
+            if len(sides) == 1:
+                self.instead[id(tile)] = sides[0]
             return
         number, limit = tile.operands
         if is_one_number(number):
@@ -336,6 +347,12 @@ class Spans:
         of, by = self.of(number), self.of(limit)
         less, more = (by.high, of.low) if tile.name == "maxi" else (of.high, by.low)
         self.conditions.append(self.b.icmp_signed("<=", less, more))
+        self.instead[id(tile)] = number
+
+    def one_number(self, tile: Tile, number: Value) -> Tile:
+        """A tile of the same number everywhere, an i64."""
+        ty = tile.element.register
+        return Uniform(tile.element, tile.dims, number if ty == I64 else self.b.trunc(number, ty))
 
     def one_side(self, tile: Elementwise) -> None:
         """Add the condition that the side which is no single number is chosen for all; either side, if neither is.

@@ -28,6 +28,7 @@ from tilewright.cpu.codegen.loops.lane_strides import (
     unknown_stride,
 )
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
+from tilewright.cpu.codegen.loops.plain_addresses import plain
 from tilewright.cpu.codegen.loops.row_ends import Into
 from tilewright.cpu.codegen.loops.single_rows import asks_rows
 from tilewright.cpu.codegen.loops.strided_lanes import (
@@ -171,13 +172,13 @@ class PointerLoad(Tile):
         on = Lane(llvm.all_on(lanes)) if mask is None else nest.widened(mask, lanes)
         other = nest.widened(nest.eval(self.other, coords), lanes)
         if run and lane_steps is not None and lane_steps.exact:
-            first = nest.eval(self.pointers, first_lane(nest, coords))
+            first = self._first(nest, coords, whole)
             return self._together(nest, coords, [first, on, other], _run_load)
         addresses = nest.widened(nest.eval(self.pointers, coords), lanes)
         if not run:
             near = _near(lane_steps, element)
             if near is not None:
-                first = nest.eval(self.pointers, first_lane(nest, coords))
+                first = self._first(nest, coords, whole)
                 load = partial(_near_load, near=near)
                 return self._together(nest, coords, [first, on, other], load)
             self.note(_why_apart(lane_steps))
@@ -189,6 +190,12 @@ class PointerLoad(Tile):
                 b, p, m, o, element, splits=b is nest.inner, limited=limited
             ),
         )
+
+    def _first(self, nest: LoopNest, coords: Coords, whole: Whole | None) -> Lane:
+        """The address of the first lane, where lanes follow their formula."""
+        in_row = self.spaced is None and _in_row(nest, self.pointers, self.mask, self.whole)
+        pointers = plain(nest, self.pointers, whole, in_row=in_row)
+        return nest.eval(pointers, first_lane(nest, coords))
 
     def _apart(
         self, nest: LoopNest, coords: Coords, addresses: Lane, on: Lane, other: Lane
@@ -261,6 +268,13 @@ class PointerLoad(Tile):
 def _known(nest: LoopNest, pointers: Tile, mask: Tile | None, whole: Whole | None) -> Whole | None:
     """What is known of an access, ``whole`` where nothing is of the part of a row that the code is for."""
     return whole_in_row(pointers) if (id(pointers), id(mask)) in nest.certain else whole
+
+
+def _in_row(nest: LoopNest, pointers: Tile, mask: Tile | None, whole: Whole | None) -> bool:
+    """Whether what is known of an access is known of the part of a row that the code is for."""
+    if nest.certain:
+        return (id(pointers), id(mask)) in nest.certain
+    return nest.instead is not None and whole is not None and whole.guard is not None
 
 
 def access_of(pointers: Tile, mask: Tile | None, whole: Whole | None) -> PointerAccess:
@@ -696,9 +710,17 @@ class _PointerStore:
         lane_steps = _lane_steps(nest, self.pointers, coords, whole, self.spaced)
         if lane_steps is not None and lane_steps.is_run(element.memory_bytes) and lane_steps.exact:
             fits = whole.fits if nest.masked and whole is not None and not nest.fits else None
-            _stored_together(nest, coords, self.pointers, data, chosen, element, fits)
+            first = self._first(nest, coords).value
+            _stored_together(nest, coords, self.pointers, first, data, chosen, element, fits)
         elif not self._put_near(nest, coords, lane_steps, data, on):
             self._put_apart(nest, coords, lane_steps, data, chosen)
+
+    def _first(self, nest: LoopNest, coords: Coords) -> Lane:
+        """The address of the first lane, where lanes follow their formula."""
+        whole = _known(nest, self.pointers, self.mask, self.whole)
+        in_row = self.spaced is None and _in_row(nest, self.pointers, self.mask, self.whole)
+        pointers = plain(nest, self.pointers, whole, in_row=in_row)
+        return nest.eval(pointers, first_lane(nest, coords))
 
     def _put_near(
         self,
@@ -714,7 +736,7 @@ class _PointerStore:
         near = _near(lane_steps, element) if sure else None
         if near is None:
             return False
-        first = nest.eval(self.pointers, first_lane(nest, coords)).value
+        first = self._first(nest, coords).value
         parts = [(near, to_buffer(nest.inner, data, element))]
         where = nest.inner.inttoptr(first, PTR)
         return store_near(nest.inner, where, parts, None if on is None else on.value)
@@ -744,13 +766,13 @@ def _stored_together(
     nest: LoopNest,
     coords: Coords,
     pointers: Tile,
+    first: Value,
     data: Value,
     on: Value,
     element: Element,
     fits: Value | None,
 ) -> None:
-    """A store to addresses that follow one another; where ``fits`` does not hold, each is computed for itself."""
-    first = nest.eval(pointers, first_lane(nest, coords)).value
+    """A store to addresses that follow one another, from ``first`` on; where ``fits`` does not hold, each is computed for itself."""
     b = nest.inner
     if nest.non_temporal and llvm.is_all_on(on):
         store_vector(b, data, b.inttoptr(first, PTR), element, non_temporal=True)

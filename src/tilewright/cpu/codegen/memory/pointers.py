@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from itertools import pairwise
+from itertools import combinations, pairwise
 from math import prod
 from typing import cast
 
@@ -18,7 +18,7 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I32, I64, PTR, Element, element_of
 from tilewright.cpu.codegen.ir.masked import masked_load, masked_store, store_whole
 from tilewright.cpu.codegen.ir.types import Builder, Value
-from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, lanes_in
+from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, fixed, lanes_in
 from tilewright.cpu.codegen.loops.lane_strides import (
     LaneStrides,
     along_last,
@@ -76,7 +76,7 @@ from tilewright.cpu.codegen.memory.addresses import (
     where_on,
     zero_of,
 )
-from tilewright.cpu.codegen.memory.lane_gathers import SCALES, gather_behind, gather_from
+from tilewright.cpu.codegen.memory.lane_gathers import SCALES, gather_behind, gather_from, in_window
 from tilewright.cpu.codegen.memory.ordered import ordered_load, ordered_store
 from tilewright.cpu.codegen.memory.rows_ahead import ask_for_rows
 from tilewright.cpu.codegen.memory.views import TilePosition, whole
@@ -438,12 +438,14 @@ def _run_or_gather(
     together = _run_load(b, first, on, other, element)
     b.branch(blocks[2])
     b.position_at_end(blocks[1])
-    apart = _gather(b, addresses, on, other, element)
+    window = in_window(b, addresses, element, on, to_buffer(b, other, element)) if limited else None
+    apart = _gather(b, addresses, on, other, element) if window is None else loaded(b, window, element)
+    end = b.block
     b.branch(blocks[2])
     b.position_at_end(blocks[2])
     found = b.phi(together.type)
     found.add_incoming(together, blocks[0])
-    found.add_incoming(apart, blocks[1])
+    found.add_incoming(apart, end)
     return found
 
 
@@ -552,8 +554,8 @@ def _store(f: FunctionEmitter, ops: list[M.StoreOp]) -> None:
 def _lie_apart(
     f: FunctionEmitter, ops: Sequence[M.StoreOp], stores: Sequence[_PointerStore]
 ) -> Value | None:
-    """Whether each store to an array, in what it reaches, lies behind the one before it, or each before it; None where they write
-    to different arrays."""
+    """Whether each store to an array, in what it reaches, lies behind the one before it, or each before it, or elements of all
+    alternate; None where they write to different arrays."""
     b, arrays = f.builder, [root_of(op.base) for op in ops]
     if len(set(arrays)) == len(arrays):
         return None
@@ -561,7 +563,9 @@ def _lie_apart(
     found: list[Value] = []
     for array in dict.fromkeys(arrays):
         same = [store for store, each in zip(stores, arrays, strict=True) if each == array]
-        reached = [reach(b, store.pointers, store.mask) for store in same] if same[1:] else []
+        if not same[1:]:
+            continue
+        reached = [reach(b, store.pointers, store.mask) for store in same]
         size = max(store.value.element.memory_bytes for store in same)
         orders: list[list[Value]] = [[], []]
         for one, other in pairwise(reached):
@@ -571,12 +575,58 @@ def _lie_apart(
             for order, low, high in zip(orders, (one, other), (other, one), strict=True):
                 behind = b.add(low.last, ir.Constant(I64, size))
                 order.append(b.icmp_unsigned("<=", behind, high.first))
-        if same[1:]:
-            up, down = (llvm.all_of(b, order) for order in orders)
-            assert up is not None
-            assert down is not None
-            found.append(b.or_(up, down))
+        ways = [llvm.all_of(b, order) for order in orders]
+        ways += [_alternate(b, same)]
+        found.append(reduce(b.or_, [way for way in ways if way is not None]))
     return llvm.all_of(b, found)
+
+
+def _alternate(b: Builder, stores: Sequence[_PointerStore]) -> Value | None:
+    """Whether elements of stores lie at one distance, and those of one between those of another, as channels of pixels do; None where
+    no formula tells."""
+    lines = [_line(b, store) for store in stores]
+    known = [line for line in lines if line is not None]
+    sizes = {store.value.element.memory_bytes for store in stores}
+    if len(known) < len(lines) or len(sizes) > 1:
+        return None
+    zero, (size,) = ir.Constant(I64, 0), sizes
+    conditions = [fits for line in known for fits in line.fits]
+    step = known[0].step
+    conditions.append(b.icmp_signed("!=", step, zero))
+    by = b.select(conditions[-1], step, ir.Constant(I64, size))
+    for one, other in combinations(known, 2):
+        conditions.append(b.icmp_signed("==", one.step, other.step))
+        rest = b.srem(b.sub(other.first, one.first), by)
+        conditions.append(b.icmp_signed("!=", rest, zero))
+        inside = b.and_(rest, ir.Constant(I64, size - 1))
+        conditions.append(b.icmp_signed("==", inside, zero))
+    return llvm.all_of(b, conditions)
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """Elements at one distance: the address of the first one, the distance in bytes, and what holds where they are that."""
+
+    first: Value
+    step: Value
+    fits: Sequence[Value]
+
+
+def _line(b: Builder, store: _PointerStore) -> _Line | None:
+    """The line of what is stored; None where no formula tells that it is one."""
+    pointers, whole, size = store.pointers, store.whole, store.value.element.memory_bytes
+    formulas = all(isinstance(tile, _FORMULAS) for tile in walk(pointers))
+    if whole is None or not formulas or sum(extent > 1 for extent in pointers.dims) != 1:
+        return None
+    if store.spaced is not None:
+        step, fits = b.mul(store.spaced.loose.stride, ir.Constant(I64, size)), whole.clear
+    else:
+        strides, fits = along_last(pointers, whole.settled), whole.fits
+        if strides is None or not strides.exact or not strides.is_run(strides.lanes[1]):
+            return None
+        step = ir.Constant(I64, strides.lanes[1])
+    first = LoopNest(b).eval(pointers, tuple(fixed(0) for _ in pointers.dims)).value
+    return _Line(first, step, [] if fits is None else [fits])
 
 
 def _store_together(f: FunctionEmitter, stores: Sequence[_PointerStore]) -> None:

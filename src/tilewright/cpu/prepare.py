@@ -9,7 +9,7 @@ from xdsl.ir import Operation
 
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.lowering.calls import copy_function
-from tilewright.passes.tileaa.cleanup import TileAACommonSubexpressionElimination
+from tilewright.passes.tileaa.cleanup import MergeEqual, has_equal
 from tilewright.passes.tileaa.constant_powers import ConstantPowers, constant_powers, powers_of
 from tilewright.passes.tileaa.mark_in_bounds import MarkInBounds, mark_in_bounds, unmarked
 from tilewright.passes.tileaa.merge_reductions import MergeReductions, merge_reductions, mergeable
@@ -47,9 +47,9 @@ class Step:
 STEPS = (
     Step(UnrollLoops.name, short_loops, unroll_loops),
     Step(
-        TileAACommonSubexpressionElimination.name,
-        lambda function: [function],
-        lambda function, remarks: TileAACommonSubexpressionElimination().rewrite_function(function),
+        MergeEqual.name,
+        lambda function: [function] if has_equal(function) else [],
+        lambda function, remarks: MergeEqual().rewrite_function(function),
     ),
     Step(WeakenAtomics.name, ordered_updates, weaken_atomics),
     Step(ConstantPowers.name, powers_of, constant_powers),

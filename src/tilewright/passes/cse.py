@@ -41,7 +41,16 @@ def merge_equal(root: Operation, mergeable: Callable[[Operation], bool]) -> None
     known = _Known(mergeable)
     for region in root.regions:
         for block in region.blocks:
-            _merge_in(block, known)
+            for op, earlier in _repeated(block, known):
+                _replace(op, earlier)
+
+
+def any_equal(root: Operation, mergeable: Callable[[Operation], bool]) -> bool:
+    """Whether ``merge_equal`` would replace an operation."""
+    known = _Known(mergeable)
+    return any(
+        True for region in root.regions for block in region.blocks for _ in _repeated(block, known)
+    )
 
 
 @dataclass(slots=True)
@@ -67,8 +76,9 @@ class _Frame:
     entered: bool = False
 
 
-def _merge_in(block: Block, known: _Known) -> None:
-    """Merge equal operations in a block and everything below it. Uses a stack, not recursion."""
+def _repeated(block: Block, known: _Known) -> Iterator[tuple[Operation, Operation]]:
+    """The operations in a block and everything below it that an equal one dominates, with that one. Each may be erased once it is
+    given. Uses a stack, not recursion."""
     frames = [_Frame(block.first_op, known, len(known.added))]
     while frames:
         frame = frames[-1]
@@ -88,18 +98,24 @@ def _merge_in(block: Block, known: _Known) -> None:
             ]
             continue
         frame.op, frame.entered = op.next_op, False
-        _merge(op, frame.known)
+        earlier = _earlier(op, frame.known)
+        if earlier is not None:
+            yield op, earlier
 
 
-def _merge(op: Operation, known: _Known) -> None:
+def _earlier(op: Operation, known: _Known) -> Operation | None:
+    """An equal operation that dominates this one; where there is none, this one is known from here on."""
     if not known.mergeable(op):
-        return
+        return None
     key = _key(op)
     earlier = known.first.get(key)
     if earlier is None:
         known.first[key] = op
         known.added.append(key)
-        return
+    return earlier
+
+
+def _replace(op: Operation, earlier: Operation) -> None:
     for old, new in zip(op.results, earlier.results, strict=True):
         old.replace_all_uses_with(new)
     assert op.parent is not None

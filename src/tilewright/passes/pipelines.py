@@ -44,6 +44,7 @@ from tilewright.passes.loop_split import LoopSplit
 from tilewright.passes.pipeline_text import ElementText, OptionText, parse_elements
 from tilewright.passes.tileaa.canonicalize import TileAACanonicalize
 from tilewright.passes.tileaa.cleanup import (
+    MergeEqual,
     TileAACommonSubexpressionElimination,
     TileAADeadCodeElimination,
     TileAALoopInvariantCodeMotion,
@@ -165,6 +166,7 @@ PASSES = PassTable(
         SynthesizeDebugInfoScopes,
         TileAACanonicalize,
         TileAACommonSubexpressionElimination,
+        MergeEqual,
         TileAADeadCodeElimination,
         TileAALoopInvariantCodeMotion,
         ForwardMemory,
@@ -228,6 +230,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
     ),
     "cpu": (
         "unroll-loops",
+        "merge-equal",
         "weaken-atomics",
         "constant-powers",
         "narrow-comparisons",

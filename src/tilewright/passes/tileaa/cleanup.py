@@ -15,7 +15,7 @@ from tilewright.analysis.tileaa.order import writes
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.memory import Load
 from tilewright.passes.base import blocks_below
-from tilewright.passes.cse import merge_equal
+from tilewright.passes.cse import any_equal, merge_equal
 from tilewright.passes.matching import is_defined_in
 from tilewright.passes.tileaa.base import TileAAPass
 from tilewright.passes.tileaa.effects import (
@@ -77,6 +77,22 @@ class TileAACommonSubexpressionElimination(TileAAPass):
     def rewrite_function(self, function: FuncOp) -> None:
         erase_dead(function)
         merge_equal(function, is_removable)
+
+
+@dataclass(frozen=True)
+class MergeEqual(TileAAPass):
+    """Replaces an effect-free operation by an equal one that dominates it, as ``tileaa-cse`` does, and leaves dead ones: the CPU
+    machine tells of the errors of a load that nothing reads, too. Cost: as there."""
+
+    name: ClassVar[str] = "merge-equal"
+
+    def rewrite_function(self, function: FuncOp) -> None:
+        merge_equal(function, is_removable)
+
+
+def has_equal(function: FuncOp) -> bool:
+    """Whether ``merge-equal`` has anything to do."""
+    return any_equal(function, is_removable)
 
 
 @dataclass(frozen=True)

@@ -184,4 +184,5 @@ def test_long_bodies_are_not_written_out():
         options = CompileOptions(cpu="x86-64-v3")
         return len(compile_kernel(kernel, None, options).llvm_ir.splitlines())
 
-    assert lines(512) < 1.2 * lines(32)
+    # More versions may fit, where fewer vectors are none of them worth it.
+    assert lines(512) < 1.5 * lines(32)

@@ -45,7 +45,9 @@ def _formula(builder: ir.IRBuilder) -> tuple[Tile, Tile, Tile]:
     """Pointers, the tile that is extended in them, and what is limited in that."""
     start, base = builder.function.args
     places = Range(WORD, DIMS, ir.Constant(I32, 0))
-    number = _add(_add(places, Uniform(WORD, DIMS, start)), Uniform(WORD, DIMS, ir.Constant(I32, -2)))
+    number = _add(
+        _add(places, Uniform(WORD, DIMS, start)), Uniform(WORD, DIMS, ir.Constant(I32, -2))
+    )
     limited = _limited(number, 0)
     emit: Any = lambda b, x, y: b.add(x, y)  # noqa: E731
     base_tile = Uniform(PTR, DIMS, base)

@@ -13,7 +13,7 @@ from tilewright import LaunchOptions
 from tilewright.builder import Builder, ModuleBuilder, Value, ptr
 from tilewright.builder import tile as tile_type
 from tilewright.cpu import Program
-from tilewright.cpu.codegen.memory import access
+from tilewright.cpu.codegen.memory import streams
 from tilewright.cpu.compile import CompileOptions, compile_kernel
 from tilewright.cpu.target import cpu_target, missing_features
 from tilewright.lowering import lower_to_tileaa
@@ -71,8 +71,8 @@ DTYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "i8": np.int8
 @pytest.fixture
 def small_caches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every array counts as larger than the caches, and so does what a kernel accesses."""
-    monkeypatch.setattr(access, "_LARGER_THAN_CACHES", 1)
-    monkeypatch.setattr(access, "_TIMES_CACHE", 0)
+    monkeypatch.setattr(streams, "_LARGER_THAN_CACHES", 1)
+    monkeypatch.setattr(streams, "_TIMES_CACHE", 0)
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", "")
 
 
@@ -154,7 +154,7 @@ def test_stores_through_pointers_go_past_the_caches(small_caches: None, element:
         pytest.skip("the processor lacks features of this level")
     tile, dtype = 512, np.dtype(DTYPES[element])
     module = _copied(tile, element)
-    if dtype.itemsize * tile >= access.SHORTEST_STREAM:
+    if dtype.itemsize * tile >= streams.SHORTEST_STREAM:
         assert _streams(module, cpu=cpu) == cpu_target(cpu).is_x86
     program = Program(module, options=LaunchOptions(cpu=cpu, threads=1))
     x = (np.arange(3 * tile) % 97).astype(dtype)
@@ -364,3 +364,25 @@ def test_rows_that_blocks_draw_are_all_computed(threads: int):
     Program(module).launch("k", 4, (x, y, counter, 9), LaunchOptions(threads=threads))
     assert (y == x + x.sum(axis=1, keepdims=True)).all()
     assert counter[0] == 9 + 4
+
+
+@pytest.mark.parametrize("through", ["views", "pointers"])
+def test_lines_are_not_given_up_for_what_is_read(small_caches: None, through: str) -> None:
+    """What is written must not follow what is read by few bytes of a page."""
+    if through == "views":
+        module = ModuleBuilder()
+        with module.entry("copy", {"x": ptr("f32"), "y": ptr("f32")}) as k:
+            block, _, _ = k.get_tile_block_id()
+            x, y = (
+                k.partition(k.make_tensor_view(base, shape=[1 << 20], strides=[1]), tile=(1024,))
+                for base in (k.args.x, k.args.y)
+            )
+            k.store_view_tko(k.load_view_tko(x, [block])[0], y, [block])
+        kernel = module.build()
+    else:
+        kernel = _copied(1024, "f32")
+    compiled = compile_kernel(lower_to_tileaa(kernel).module, None, CompileOptions())
+    asked = [
+        line for line in compiled.llvm_ir.splitlines() if "icmp uge i64" in line and "511" in line
+    ]
+    assert len(asked) == cpu_target("host").is_x86

@@ -7,7 +7,7 @@ an address a constant beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -87,7 +87,11 @@ class PlainAddresses:
             return _sum(tile, (places, _extended(start)), "addi")
         if isinstance(tile, Elementwise) and tile.name in _ADDS:
             return _sum(tile, tuple(self._widened(each) for each in tile.operands), tile.name)
-        if isinstance(tile, Elementwise) and tile.name == "exti" and id(tile.operands[0]) in self.settled:
+        if (
+            isinstance(tile, Elementwise)
+            and tile.name == "exti"
+            and id(tile.operands[0]) in self.settled
+        ):
             return self._widened(tile.operands[0])
         return _extended(self.of(tile))
 

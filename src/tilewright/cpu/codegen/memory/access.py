@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from math import prod
 
 from llvmlite import ir
 from xdsl.dialects import scf
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from tilewright.cpu.codegen.analysis.tickets import likely_rise, while_around
 from tilewright.cpu.codegen.elementwise.operations import is_block_number, rise_per_iteration
@@ -59,14 +58,8 @@ _TF32_MASK = -(1 << 13)
 _ROWS_AHEAD = 8
 _LINE = 64
 _LONG_ROW = 2048
-#: Non-temporal stores: how they must be aligned, how long rows must be, and which memory they are
-#: for, in bytes.
+#: How non-temporal stores must be aligned, in bytes.
 STREAM_ALIGNMENT = 16
-SHORTEST_STREAM = 256
-_MOST_STREAMS = 4
-_LARGER_THAN_CACHES = 1 << 25
-#: What a kernel accesses need not stay in the last cache if it takes so many times as much.
-_TIMES_CACHE = 1
 #: Tiles that are fetched before their block begins, in bytes.
 _SMALLEST_TILE = 1 << 12
 _LARGEST_TILE = 1 << 17
@@ -433,67 +426,6 @@ def store_vector(
         llvm.store_non_temporal(b, held, where, STREAM_ALIGNMENT)
     else:
         store_whole(b, held, where, align)
-
-
-def non_temporal_where(f: FunctionEmitter, op: M.TiledStoreOp, place: TilePosition) -> Value | None:
-    """Whether a store bypasses the caches: it goes to memory that the kernel does not read, and that is larger than they are,
-    or all is that the kernel accesses. None where it never does."""
-    along, size = place.contiguous, place.element.buffer_bytes
-    if not f.unit.target.is_x86 or op not in f.plan.non_temporal or along is None:
-        return None
-    b, memref = f.builder, view_of(f, op, place.dims).memref
-    limits = [(_bytes_of(b, [memref]), _LARGER_THAN_CACHES)]
-    limits.append((_bytes_of(b, _accessed(f, op)), too_many_bytes(f)))
-    large = [
-        b.icmp_unsigned(">=", found, ir.Constant(I64, least))
-        for found, least in limits
-        if not isinstance(found, ir.Constant) or found.constant >= least
-    ]
-    if place.dims[along] * size < SHORTEST_STREAM or not large:
-        return None
-    low_bits = b.ptrtoint(place.pointer, I64)
-    for axis, stride in enumerate(place.strides):
-        if axis != along and place.dims[axis] > 1:
-            low_bits = b.or_(low_bits, b.mul(as_value(stride), ir.Constant(I64, size)))
-    rest = b.and_(low_bits, ir.Constant(I64, STREAM_ALIGNMENT - 1))
-    aligned = b.icmp_unsigned("==", rest, ir.Constant(I64, 0))
-    f.unit.has_non_temporal_stores = True
-    return b.and_(aligned, reduce(b.or_, large))
-
-
-def may_stream(f: FunctionEmitter, arrays: int) -> bool:
-    """Whether one nest may write to so many arrays past the caches. Where vectors are parts of lines, a processor collects
-    those of few lines at once: of eight streams, a Zen 3 wrote each line in parts, in four times the time."""
-    return f.unit.target.vector_bits >= 8 * _LINE or arrays <= _MOST_STREAMS
-
-
-def too_many_bytes(f: FunctionEmitter) -> int:
-    """From how many bytes on what a kernel accesses need not stay in caches."""
-    return f.unit.target.l3_bytes * _TIMES_CACHE
-
-
-def _accessed(f: FunctionEmitter, op: Operation) -> list[Memref]:
-    """The arrays that a kernel accesses through views, as far as their memrefs are known where an operation stands."""
-    found: list[Memref] = []
-    for value in f.plan.arrays:
-        memref, owner = f.values.get(value), value.owner
-        home = owner if isinstance(owner, Block) else owner.parent
-        if isinstance(memref, Memref) and home is not None and home.is_ancestor(op):
-            found.append(memref)
-    return found
-
-
-def _bytes_of(b: Builder, memrefs: Sequence[Memref]) -> Value:
-    """How many bytes arrays have together."""
-    known, others = 0, list[Value]()
-    for memref in memrefs:
-        size = memref.element.memory_bytes * prod(n for n in memref.sizes if isinstance(n, int))
-        extents = [extent for extent in memref.sizes if not isinstance(extent, int)]
-        if extents:
-            others.append(reduce(b.mul, extents, ir.Constant(I64, size)))
-        else:
-            known += size
-    return reduce(b.add, others, ir.Constant(I64, known))
 
 
 def scatter_to(b: Builder, pointers: Value, data: Value, element: Element, on: Value) -> None:

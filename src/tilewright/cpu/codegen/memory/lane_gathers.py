@@ -74,7 +74,9 @@ def in_window(
     window = b.select(on, _turned(b, held, apart, size), fallback)
     b.branch(blocks[2])
     b.position_at_end(blocks[1])
-    gathered = gather_from(b, b.inttoptr(addresses, llvm.shaped(PTR, addresses.type)), element, on, fallback)
+    gathered = gather_from(
+        b, b.inttoptr(addresses, llvm.shaped(PTR, addresses.type)), element, on, fallback
+    )
     end = b.block
     b.branch(blocks[2])
     b.position_at_end(blocks[2])
@@ -101,7 +103,9 @@ def _turned(b: Builder, held: Value, apart: Value, size: int) -> Value:
     if total < count:
         places = [at % total for at in range(count)]
         values, order = (llvm.shuffle(b, each, each, places) for each in (values, order))
-    turned = b.call(llvm.declare(b.module, f"llvm.x86.{name}", words, [words, words]), [values, order])
+    turned = b.call(
+        llvm.declare(b.module, f"llvm.x86.{name}", words, [words, words]), [values, order]
+    )
     if total < count:
         turned = llvm.shuffle(b, turned, turned, range(total))
     return b.bitcast(turned, held.type)

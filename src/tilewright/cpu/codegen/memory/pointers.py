@@ -57,16 +57,12 @@ from tilewright.cpu.codegen.loops.value_ranges import (
     whole_in_row,
 )
 from tilewright.cpu.codegen.memory.access import (
-    SHORTEST_STREAM,
-    STREAM_ALIGNMENT,
     ViewLoad,
     both,
     loaded,
-    may_stream,
     position_of_tile,
     scatter_to,
     store_vector,
-    too_many_bytes,
 )
 from tilewright.cpu.codegen.memory.addresses import (
     masked_off,
@@ -79,6 +75,13 @@ from tilewright.cpu.codegen.memory.addresses import (
 from tilewright.cpu.codegen.memory.lane_gathers import SCALES, gather_behind, gather_from, in_window
 from tilewright.cpu.codegen.memory.ordered import ordered_load, ordered_store
 from tilewright.cpu.codegen.memory.rows_ahead import ask_for_rows
+from tilewright.cpu.codegen.memory.streams import (
+    SHORTEST_STREAM,
+    STREAM_ALIGNMENT,
+    far_from_reads,
+    may_stream,
+    too_many_bytes,
+)
 from tilewright.cpu.codegen.memory.views import TilePosition, whole
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops import memory as M
@@ -439,7 +442,9 @@ def _run_or_gather(
     b.branch(blocks[2])
     b.position_at_end(blocks[1])
     window = in_window(b, addresses, element, on, to_buffer(b, other, element)) if limited else None
-    apart = _gather(b, addresses, on, other, element) if window is None else loaded(b, window, element)
+    apart = (
+        _gather(b, addresses, on, other, element) if window is None else loaded(b, window, element)
+    )
     end = b.block
     b.branch(blocks[2])
     b.position_at_end(blocks[2])
@@ -702,7 +707,16 @@ def _bypass_caches(f: FunctionEmitter, stores: Sequence[_PointerStore]) -> Value
     written = b.mul(blocks, ir.Constant(I64, row * sum(each.memory_bytes for each in elements)))
     large = b.icmp_unsigned(">=", written, ir.Constant(I64, too_many_bytes(f) // 2))
     f.unit.has_non_temporal_stores = True
-    return b.and_(b.icmp_unsigned("==", low_bits, ir.Constant(I64, 0)), large)
+    aligned, values = (
+        b.icmp_unsigned("==", low_bits, ir.Constant(I64, 0)),
+        [s.value for s in stores],
+    )
+    far = [
+        condition
+        for address, element in zip(first, elements, strict=True)
+        for condition in far_from_reads(b, [address], element, values)
+    ]
+    return llvm.all_of(b, [aligned, *far, large])
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,8 +44,6 @@ from tilewright.cpu.codegen.memory.access import (
     ViewLoad,
     ask_for_next_target,
     indices_of,
-    may_stream,
-    non_temporal_where,
     padding_of,
     position_of_tile,
     store_beside,
@@ -56,6 +54,7 @@ from tilewright.cpu.codegen.memory.addresses import masked_off, optional, refuse
 from tilewright.cpu.codegen.memory.ordered import ordered_load, ordered_store
 from tilewright.cpu.codegen.memory.packing import number_in, store_packed
 from tilewright.cpu.codegen.memory.rows_ahead import ask_for_rows
+from tilewright.cpu.codegen.memory.streams import may_stream, non_temporal_where
 from tilewright.cpu.codegen.memory.views import (
     TilePosition,
     has_short_rows,
@@ -147,7 +146,7 @@ def _store_at(
 ) -> None:
     """The nests of a store to a place in memory."""
     tiles = [value] if mask is None else [value, mask]
-    bypasses = non_temporal_where(f, op, place)
+    bypasses = non_temporal_where(f, op, place, tiles)
     in_order = _stores_over_rows(f, place, value, mask)
     if in_order:
         f.unit.remarks.add("loop", _OVER_ROWS, op)
@@ -191,7 +190,9 @@ def _store_group(f: FunctionEmitter, group: list[M.TiledStoreOp]) -> None:
     if any(are_beside(*pair) for pair in combinations(group, 2)):
         _store_woven(f, group, values, places)
         return
-    bypasses = [non_temporal_where(f, op, place) for op, place in zip(group, places, strict=True)]
+    bypasses = [
+        non_temporal_where(f, op, place, values) for op, place in zip(group, places, strict=True)
+    ]
     known = [one for one in bypasses if one is not None]
     streams = len(known) == len(bypasses) and may_stream(f, len(known))
     non_temporal = llvm.all_of(f.builder, known) if streams else None

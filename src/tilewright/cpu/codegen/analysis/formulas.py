@@ -25,6 +25,7 @@ _MEANINGS = frozenset({"addi", "subi", "muli", "shli", "exti", "cmpi", "andi", "
 _CHEAP = 8
 #: Element types of numbers of which a comparison chooses one.
 _CHOSEN = frozenset({"i16", "i32", "i64"})
+_INTEGERS = _CHOSEN | {"i1", "i8"}
 _MOVES = (
     O.SplatOp,
     O.BroadcastOp,
@@ -34,6 +35,7 @@ _MOVES = (
     AddPtrOp,
     AssumeOp,
 )
+_OF_POSITIONS = (ArithOp, ConstantOp, O.ExtractOp, O.ExtractSliceOp, O.CatOp, *_MOVES)
 
 
 def of_addresses(ops: Sequence[Operation], costs: Mapping[SSAValue, int]) -> set[SSAValue]:
@@ -52,6 +54,23 @@ def of_addresses(ops: Sequence[Operation], costs: Mapping[SSAValue, int]) -> set
             said = [_goes_to_addresses(use.operation, value, found) for use in value.uses]
             if all(said) or (any(said) and _is_cheap_anywhere(value, costs)):
                 found.add(value)
+    return found
+
+
+def of_positions(ops: Sequence[Operation]) -> set[SSAValue]:
+    """The tiles of a function, given its operations in program order, that are computed of the positions of elements and of scalars
+    alone, by integers. Code of which positions are constants computes nothing for them."""
+    found: set[SSAValue] = set()
+    for op in ops:
+        if isinstance(op, _OF_POSITIONS) and all(
+            value in found for value in op.operands if isinstance(value.type, T.TileType)
+        ):
+            found.update(
+                result
+                for result in op.results
+                if isinstance(result.type, T.TileType)
+                and T.element_name(T.element_of(result.type)) in _INTEGERS
+            )
     return found
 
 

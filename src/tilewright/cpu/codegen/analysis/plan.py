@@ -7,7 +7,7 @@ others are functions of the position (``loops.tiles``), computed by the nests th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
@@ -174,7 +174,7 @@ def make_plan(
         ):
             plan.groups |= dict.fromkeys(group, group)
     memory = effects.Memory(ops, plan, distinct_arguments)
-    addresses = formulas.of_addresses(ops, costs)
+    addresses, positions = formulas.of_addresses(ops, costs), formulas.of_positions(ops)
     repeated: dict[SSAValue, int] = {}
     for op in reversed(ops):
         for result in op.results:
@@ -184,7 +184,9 @@ def make_plan(
                 if cost_model.is_lazy(op):
                     if result not in addresses:
                         repeated[result] = _repeated(result, plan, repeated)
-                        reason = _why_kept(op, result, plan, costs, memory)
+                        cheap = result in positions and costs[result] <= _RECOMPUTE_LIMIT
+                        again = max if cheap else sum
+                        reason = _why_kept(op, result, plan, costs, memory, again)
                         reason = reason or _why_not_again(op, result, costs, repeated[result])
                     elif _is_handed_on(op, result, plan, costs):
                         reason = _TOO_LONG
@@ -294,9 +296,15 @@ def _planned(op: Operation | None, plan: Plan) -> Operation | None:
 
 
 def _why_kept(
-    op: Operation, value: SSAValue, plan: Plan, costs: dict[SSAValue, int], memory: effects.Memory
+    op: Operation,
+    value: SSAValue,
+    plan: Plan,
+    costs: dict[SSAValue, int],
+    memory: effects.Memory,
+    together: Callable[[Iterable[int]], int],
 ) -> str:
-    """Why a tile must have a buffer; empty where it is computed where it is read."""
+    """Why a tile must have a buffer; empty where it is computed where it is read. ``together``: what readers make, that run so many
+    times as often as the tile is computed."""
     readers = plan.readers[value]
     if not readers or cost_model.is_free(op):
         return ""
@@ -308,7 +316,7 @@ def _why_kept(
         return _TOO_LONG
     if isinstance(op, BroadcastOp):
         return ""  # what it repeats is kept instead, which is smaller and takes no more to read
-    weight = sum(_LOOP_WEIGHT ** _loops_between(op, reader) for reader in readers)
+    weight = together(_LOOP_WEIGHT ** _loops_between(op, reader) for reader in readers)
     if (weight - 1) * costs[value] <= _RECOMPUTE_LIMIT:
         return ""
     names = ", ".join(sorted({reader.name for reader in readers}))

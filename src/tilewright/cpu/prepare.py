@@ -11,6 +11,7 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.lowering.calls import copy_function
 from tilewright.passes.tileaa.cleanup import MergeEqual, has_equal
 from tilewright.passes.tileaa.constant_powers import ConstantPowers, constant_powers, powers_of
+from tilewright.passes.tileaa.hoist_masks import HoistMasks, hoist_masks, hoistable
 from tilewright.passes.tileaa.mark_in_bounds import MarkInBounds, mark_in_bounds, unmarked
 from tilewright.passes.tileaa.merge_reductions import MergeReductions, merge_reductions, mergeable
 from tilewright.passes.tileaa.narrow_comparisons import (
@@ -51,6 +52,7 @@ STEPS = (
         lambda function: [function] if has_equal(function) else [],
         lambda function, remarks: MergeEqual().rewrite_function(function),
     ),
+    Step(HoistMasks.name, hoistable, lambda function, remarks: hoist_masks(function)),
     Step(WeakenAtomics.name, ordered_updates, weaken_atomics),
     Step(ConstantPowers.name, powers_of, constant_powers),
     Step(

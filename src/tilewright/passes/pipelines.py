@@ -51,6 +51,7 @@ from tilewright.passes.tileaa.cleanup import (
 )
 from tilewright.passes.tileaa.constant_powers import ConstantPowers
 from tilewright.passes.tileaa.forward_memory import ForwardMemory
+from tilewright.passes.tileaa.hoist_masks import HoistMasks
 from tilewright.passes.tileaa.mark_in_bounds import MarkInBounds
 from tilewright.passes.tileaa.merge_reductions import MergeReductions
 from tilewright.passes.tileaa.narrow_comparisons import NarrowComparisons
@@ -180,6 +181,7 @@ PASSES = PassTable(
         UnrollLoops,
         MergeReductions,
         MarkInBounds,
+        HoistMasks,
         Allocate,
         AssignLayouts,
         AvoidConflicts,
@@ -231,6 +233,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
     "cpu": (
         "unroll-loops",
         "merge-equal",
+        "hoist-masks",
         "weaken-atomics",
         "constant-powers",
         "narrow-comparisons",

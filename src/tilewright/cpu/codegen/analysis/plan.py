@@ -37,6 +37,7 @@ _NESTING_LIMIT = 200
 _LONG_ROW = 16
 #: How many bytes of a tile stay in vector registers, where nothing is known of the processor.
 _RUN_BYTES = 512
+_ONCE_FOR_LOOP = "loops that read it do not change it"
 _TOO_LONG = "its expression is too deep"
 
 
@@ -56,6 +57,8 @@ class Plan:
     """Values that are computed in the buffer of a loop-carried tile: value to block argument."""
     handed_back: dict[SSAValue, SSAValue] = field(default_factory=dict)
     """Results of ``scf.while`` that share the buffer of what its next round begins with: result to argument of its first block."""
+    remembered: set[SSAValue] = field(default_factory=set)
+    """Masks that are kept, whose formulas are known as well."""
     non_temporal: set[Operation] = field(default_factory=set)
     """Stores of which nothing is read again, so that they need no place in caches."""
     arrays: list[SSAValue] = field(default_factory=list)
@@ -184,12 +187,14 @@ def make_plan(
                 if cost_model.is_lazy(op):
                     if result not in addresses:
                         repeated[result] = _repeated(result, plan, repeated)
-                        cheap = result in positions and costs[result] <= _RECOMPUTE_LIMIT
-                        again = max if cheap else sum
+                        again = _of_places(costs[result]) if result in positions else sum
                         reason = _why_kept(op, result, plan, costs, memory, again)
                         reason = reason or _why_not_again(op, result, costs, repeated[result])
                     elif _is_handed_on(op, result, plan, costs):
                         reason = _TOO_LONG
+                    elif _is_mask_of_loops(op, result, plan, costs):
+                        reason = _ONCE_FOR_LOOP
+                        plan.remembered.add(result)
                     if not reason:
                         reason = plan.networks.why_kept(result, cut=result in joined)
                 if reason:
@@ -321,6 +326,26 @@ def _why_kept(
         return ""
     names = ", ".join(sorted({reader.name for reader in readers}))
     return f"recomputing it at its uses ({len(readers)} times: {names}) costs more"
+
+
+def _of_places(cost: int) -> Callable[[Iterable[int]], int]:
+    """How readers count of what is computed of places alone: not at all where that takes no longer than reading, and else those of
+    one nest, as if each had its own."""
+    if cost <= _READ_COST:
+        return lambda weights: 1
+    return max if cost <= _RECOMPUTE_LIMIT else sum
+
+
+def _is_mask_of_loops(
+    op: Operation, value: SSAValue, plan: Plan, costs: dict[SSAValue, int]
+) -> bool:
+    """Whether a mask is made before loops that read it again and again, and takes longer to make than to read."""
+    return (
+        T.element_name(T.element_of(value.type)) == "i1"
+        and max(T.dims_of(value.type), default=1) > 1
+        and costs[value] >= _READ_COST
+        and any(_loops_between(op, reader) for reader in plan.readers[value])
+    )
 
 
 def _repeated(value: SSAValue, plan: Plan, repeated: dict[SSAValue, int]) -> int:

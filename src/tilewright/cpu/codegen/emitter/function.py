@@ -62,6 +62,7 @@ from tilewright.cpu.codegen.loops.single_rows import REMARK as ROWS_REMARK
 from tilewright.cpu.codegen.loops.single_rows import SingleRows, single_rows
 from tilewright.cpu.codegen.loops.tiles import (
     Joined,
+    Remembered,
     Strided,
     Tile,
     Uniform,
@@ -285,7 +286,7 @@ class FunctionEmitter:
             self._being_filled |= by_slot([target])
             if self.unit.origins is not None and self._at is not None:
                 self.unit.origins.note(self.pending[-1][1], self._at)
-            tile = target
+            tile = Remembered.of(tile, target) if value in self.plan.remembered else target
         self.values[value] = tile
 
     def _padding_of(self, tile: Tile) -> Value | None:

@@ -420,8 +420,8 @@ def part_of_row(
     begin = b.and_(b.add(begin, number_of(width - 1)), vector)
     end = b.and_(llvm.intrinsic(b, "smax", [last, zero]), vector)
     some = b.and_(b.icmp_signed("<", begin, end), holds)
-    places = (b.select(some, place, zero) for place in (begin, end))
-    part = RowPart(*places, total, instead=spans.instead)
+    ends = [b.select(some, place, zero) for place in (begin, end)]
+    part = RowPart(ends[0], ends[1], total, instead=spans.instead)
     part = part if spans.off else _with_idle(b, spans, part, width)
     if not tail or not spans.off:
         return part

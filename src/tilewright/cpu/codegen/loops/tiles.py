@@ -334,6 +334,28 @@ class Mapped(Tile):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Remembered(Mapped):
+    """What a formula gives, which is known, and read from where it was kept: a mask that loops ask again and again."""
+
+    held: Tile = field(kw_only=True)
+
+    @staticmethod
+    def of(formula: Tile, held: Tile) -> Remembered:
+        """A formula whose elements are held, too."""
+        along = formula.lies_along
+        return Remembered(
+            formula.element, formula.dims, formula, lambda _, at: at, along, held=held
+        )
+
+    @property
+    def sources(self) -> tuple[Tile, ...]:
+        return (self.source, self.held)
+
+    def at(self, nest: LoopNest, coords: Coords) -> Lane:
+        return nest.eval(self.held, coords)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Joined(Tile):
     """Two tiles of one shape, the second behind the first along an axis."""
 

@@ -165,7 +165,7 @@ def make_plan(
     plan.end = len(ops)
     cut = _cut_again(ops)
     costs = _costs(ops)
-    joined = {result for op in ops if _is_cut(op, cut) for result in op.results}
+    joined: set[SSAValue] = {r for op in ops if _is_cut(op, cut) for r in op.results}
     plan.segments = find_segments(ops, joined)
     plan.networks = find_networks(ops, joined, run_bytes)
     plan.non_temporal = effects.stores_never_read(ops, distinct_arguments)
@@ -177,26 +177,14 @@ def make_plan(
         ):
             plan.groups |= dict.fromkeys(group, group)
     memory = effects.Memory(ops, plan, distinct_arguments)
-    addresses, positions = formulas.of_addresses(ops, costs), formulas.of_positions(ops)
-    repeated: dict[SSAValue, int] = {}
+    known = _Known(
+        costs, memory, formulas.of_addresses(ops, costs), formulas.of_positions(ops), joined
+    )
     for op in reversed(ops):
         for result in op.results:
             if isinstance(result.type, T.TileType):
                 plan.readers[result] = list(_readers(result, plan))
-                reason = ""
-                if cost_model.is_lazy(op):
-                    if result not in addresses:
-                        repeated[result] = _repeated(result, plan, repeated)
-                        again = _of_places(costs[result]) if result in positions else sum
-                        reason = _why_kept(op, result, plan, costs, memory, again)
-                        reason = reason or _why_not_again(op, result, costs, repeated[result])
-                    elif _is_handed_on(op, result, plan, costs):
-                        reason = _TOO_LONG
-                    elif _is_mask_of_loops(op, result, plan, costs):
-                        reason = _ONCE_FOR_LOOP
-                        plan.remembered.add(result)
-                    if not reason:
-                        reason = plan.networks.why_kept(result, cut=result in joined)
+                reason = _reason(op, result, plan, known) if cost_model.is_lazy(op) else ""
                 if reason:
                     plan.kept.add(result)
                     plan.reasons[result] = reason
@@ -211,6 +199,36 @@ def make_plan(
         elif op.name == "scf.while":
             _share_handed_buffers(op, plan)
     return plan
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of a function's tiles: the ``costs`` of an element, what may change in ``memory``, those that say where
+    accesses go (``addresses``), those that are computed of ``positions`` alone, and those that parts are read of; ``repeated``: how
+    many rows of a nest read an element."""
+
+    costs: dict[SSAValue, int]
+    memory: effects.Memory
+    addresses: set[SSAValue]
+    positions: set[SSAValue]
+    joined: set[SSAValue]
+    repeated: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+
+
+def _reason(op: Operation, result: SSAValue, plan: Plan, known: _Known) -> str:
+    """Why a tile that could be computed where it is read must have a buffer; empty where it need not."""
+    costs, reason = known.costs, ""
+    if result not in known.addresses:
+        known.repeated[result] = _repeated(result, plan, known.repeated)
+        again = _of_places(costs[result]) if result in known.positions else sum
+        reason = _why_kept(op, result, plan, costs, known.memory, again)
+        reason = reason or _why_not_again(op, result, costs, known.repeated[result])
+    elif _is_handed_on(op, result, plan, costs):
+        reason = _TOO_LONG
+    elif _is_mask_of_loops(op, result, plan, costs):
+        reason = _ONCE_FOR_LOOP
+        plan.remembered.add(result)
+    return reason or plan.networks.why_kept(result, cut=result in known.joined)
 
 
 def _number(body: Block, plan: Plan) -> list[Operation]:

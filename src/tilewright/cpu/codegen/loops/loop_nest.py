@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, Protocol
 
 from llvmlite import ir
 
@@ -27,10 +27,6 @@ from tilewright.cpu.codegen.loops.indices import (
     fixed,
     lanes_in,
 )
-
-if TYPE_CHECKING:
-    from tilewright.cpu.codegen.loops.plain_addresses import PlainAddresses
-    from tilewright.cpu.codegen.loops.tiles import Tile
 
 
 class Evaluated(Protocol):
@@ -75,8 +71,8 @@ class LoopNest:
         self.certain: frozenset[tuple[int, int]] = frozenset()
         self.idle: frozenset[tuple[int, int]] = frozenset()
         self.work = work
-        self.instead: Mapping[int, Tile] | None = None
-        self.plain: dict[tuple[bool, bool], PlainAddresses] = {}
+        self.instead: Mapping[int, Any] | None = None
+        self.plain: dict[tuple[bool, bool], object] = {}
         self._memo: dict[object, Lane] = {}
         self._kept: list[object] = []
         self._bits: dict[int, _Bits] = {}
@@ -156,7 +152,7 @@ class LoopNest:
         self._memo = before
 
     def with_checks_unless(
-        self, condition: Value, make: Callable[[], None], *, instead: Mapping[int, Tile]
+        self, condition: Value, make: Callable[[], None], *, instead: Mapping[int, Any]
     ) -> None:
         """Make code of the innermost level twice: without checks where a condition holds, and ``instead``, else with them."""
         before = dict(self._memo)

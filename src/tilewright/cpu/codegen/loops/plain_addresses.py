@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
@@ -17,10 +16,6 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import ELEMENTS, I64
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.tiles import Elementwise, Mapped, Range, Tile, Uniform
-
-if TYPE_CHECKING:
-    from tilewright.cpu.codegen.loops.loop_nest import LoopNest
-    from tilewright.cpu.codegen.loops.value_ranges import Whole
 
 _I64 = ELEMENTS["i64"]
 _ADDS: dict[str, Callable[[Builder, Value, Value], Value]] = {
@@ -112,18 +107,3 @@ def _extended(tile: Tile) -> Tile:
         return b.sext(number, llvm.shaped(I64, number.type))
 
     return Elementwise(_I64, tile.dims, (tile,), extend)
-
-
-def plain(nest: LoopNest, pointers: Tile, whole: Whole | None, *, in_row: bool) -> Tile:
-    """The pointers of an access of which something is known (``whole``), for code that is run where that holds. ``in_row``:
-    what is known is known of a part of a row."""
-    if whole is None:
-        return pointers
-    key = nest.masked, in_row
-    known = nest.plain.get(key)
-    if known is None:
-        known = nest.plain[key] = PlainAddresses()
-    known.settled |= whole.settled
-    if not nest.masked:
-        known.instead.update((nest.instead or {}) if in_row else whole.instead)
-    return known.of(pointers)

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from itertools import combinations, pairwise
 from math import prod
 from typing import cast
 
 from llvmlite import ir
 
-from tilewright.cpu.codegen.analysis.effects import root_of
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter, vector_axis
 from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I32, I64, PTR, Element, element_of
 from tilewright.cpu.codegen.ir.masked import masked_load, masked_store, store_whole
 from tilewright.cpu.codegen.ir.types import Builder, Value
-from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, fixed, lanes_in
+from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, lanes_in
 from tilewright.cpu.codegen.loops.lane_strides import (
     LaneStrides,
     along_last,
@@ -28,7 +26,7 @@ from tilewright.cpu.codegen.loops.lane_strides import (
     unknown_stride,
 )
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
-from tilewright.cpu.codegen.loops.plain_addresses import plain
+from tilewright.cpu.codegen.loops.plain_addresses import PlainAddresses
 from tilewright.cpu.codegen.loops.row_ends import Into
 from tilewright.cpu.codegen.loops.single_rows import asks_rows
 from tilewright.cpu.codegen.loops.strided_lanes import (
@@ -75,6 +73,7 @@ from tilewright.cpu.codegen.memory.addresses import (
 from tilewright.cpu.codegen.memory.lane_gathers import SCALES, gather_behind, gather_from, in_window
 from tilewright.cpu.codegen.memory.ordered import ordered_load, ordered_store
 from tilewright.cpu.codegen.memory.rows_ahead import ask_for_rows
+from tilewright.cpu.codegen.memory.stores_apart import lie_apart
 from tilewright.cpu.codegen.memory.streams import (
     SHORTEST_STREAM,
     STREAM_ALIGNMENT,
@@ -197,7 +196,7 @@ class PointerLoad(Tile):
     def _first(self, nest: LoopNest, coords: Coords, whole: Whole | None) -> Lane:
         """The address of the first lane, where lanes follow their formula."""
         in_row = self.spaced is None and _in_row(nest, self.pointers, self.mask, self.whole)
-        pointers = plain(nest, self.pointers, whole, in_row=in_row)
+        pointers = _plain(nest, self.pointers, whole, in_row=in_row)
         return nest.eval(pointers, first_lane(nest, coords))
 
     def _apart(
@@ -278,6 +277,20 @@ def _in_row(nest: LoopNest, pointers: Tile, mask: Tile | None, whole: Whole | No
     if nest.certain:
         return (id(pointers), id(mask)) in nest.certain
     return nest.instead is not None and whole is not None and whole.guard is not None
+
+
+def _plain(nest: LoopNest, pointers: Tile, whole: Whole | None, *, in_row: bool) -> Tile:
+    """The pointers of an access of which something is known (``whole``), for code that is run where that holds. ``in_row``:
+    what is known is known of a part of a row."""
+    if whole is None:
+        return pointers
+    key = nest.masked, in_row
+    known = nest.plain.setdefault(key, PlainAddresses())
+    assert isinstance(known, PlainAddresses)
+    known.settled |= whole.settled
+    if not nest.masked:
+        known.instead.update((nest.instead or {}) if in_row else whole.instead)
+    return known.of(pointers)
 
 
 def access_of(pointers: Tile, mask: Tile | None, whole: Whole | None) -> PointerAccess:
@@ -539,7 +552,7 @@ def store(f: FunctionEmitter, op: M.StoreOp) -> None:
 def _store(f: FunctionEmitter, ops: list[M.StoreOp]) -> None:
     """Stores of tiles of one shape in one nest; in turn, once all values are known, where they may meet."""
     stores = [_PointerStore.of(f, op) for op in ops]
-    apart = _lie_apart(f, ops, stores)
+    apart = lie_apart(f.builder, ops, stores)
     if apart is None:
         _store_together(f, stores)
         return
@@ -554,84 +567,6 @@ def _store(f: FunctionEmitter, ops: list[M.StoreOp]) -> None:
         in_turn()
     else:
         f.either(apart, lambda: _store_together(f, stores), in_turn)
-
-
-def _lie_apart(
-    f: FunctionEmitter, ops: Sequence[M.StoreOp], stores: Sequence[_PointerStore]
-) -> Value | None:
-    """Whether each store to an array, in what it reaches, lies behind the one before it, or each before it, or elements of all
-    alternate; None where they write to different arrays."""
-    b, arrays = f.builder, [root_of(op.base) for op in ops]
-    if len(set(arrays)) == len(arrays):
-        return None
-    never = ir.Constant(I1, 0)
-    found: list[Value] = []
-    for array in dict.fromkeys(arrays):
-        same = [store for store, each in zip(stores, arrays, strict=True) if each == array]
-        if not same[1:]:
-            continue
-        reached = [reach(b, store.pointers, store.mask) for store in same]
-        size = max(store.value.element.memory_bytes for store in same)
-        orders: list[list[Value]] = [[], []]
-        for one, other in pairwise(reached):
-            if one is None or other is None:
-                return never
-            found += [one.fits, other.fits]
-            for order, low, high in zip(orders, (one, other), (other, one), strict=True):
-                behind = b.add(low.last, ir.Constant(I64, size))
-                order.append(b.icmp_unsigned("<=", behind, high.first))
-        ways = [llvm.all_of(b, order) for order in orders]
-        ways += [_alternate(b, same)]
-        found.append(reduce(b.or_, [way for way in ways if way is not None]))
-    return llvm.all_of(b, found)
-
-
-def _alternate(b: Builder, stores: Sequence[_PointerStore]) -> Value | None:
-    """Whether elements of stores lie at one distance, and those of one between those of another, as channels of pixels do; None where
-    no formula tells."""
-    lines = [_line(b, store) for store in stores]
-    known = [line for line in lines if line is not None]
-    sizes = {store.value.element.memory_bytes for store in stores}
-    if len(known) < len(lines) or len(sizes) > 1:
-        return None
-    zero, (size,) = ir.Constant(I64, 0), sizes
-    conditions = [fits for line in known for fits in line.fits]
-    step = known[0].step
-    conditions.append(b.icmp_signed("!=", step, zero))
-    by = b.select(conditions[-1], step, ir.Constant(I64, size))
-    for one, other in combinations(known, 2):
-        conditions.append(b.icmp_signed("==", one.step, other.step))
-        rest = b.srem(b.sub(other.first, one.first), by)
-        conditions.append(b.icmp_signed("!=", rest, zero))
-        inside = b.and_(rest, ir.Constant(I64, size - 1))
-        conditions.append(b.icmp_signed("==", inside, zero))
-    return llvm.all_of(b, conditions)
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """Elements at one distance: the address of the first one, the distance in bytes, and what holds where they are that."""
-
-    first: Value
-    step: Value
-    fits: Sequence[Value]
-
-
-def _line(b: Builder, store: _PointerStore) -> _Line | None:
-    """The line of what is stored; None where no formula tells that it is one."""
-    pointers, whole, size = store.pointers, store.whole, store.value.element.memory_bytes
-    formulas = all(isinstance(tile, _FORMULAS) for tile in walk(pointers))
-    if whole is None or not formulas or sum(extent > 1 for extent in pointers.dims) != 1:
-        return None
-    if store.spaced is not None:
-        step, fits = b.mul(store.spaced.loose.stride, ir.Constant(I64, size)), whole.clear
-    else:
-        strides, fits = along_last(pointers, whole.settled), whole.fits
-        if strides is None or not strides.exact or not strides.is_run(strides.lanes[1]):
-            return None
-        step = ir.Constant(I64, strides.lanes[1])
-    first = LoopNest(b).eval(pointers, tuple(fixed(0) for _ in pointers.dims)).value
-    return _Line(first, step, [] if fits is None else [fits])
 
 
 def _store_together(f: FunctionEmitter, stores: Sequence[_PointerStore]) -> None:
@@ -746,6 +681,11 @@ class _PointerStore:
         return _PointerStore(op, value, pointers, mask, note, whole, spaced)
 
     @property
+    def stride(self) -> Value | None:
+        """How many elements lie apart, where that only shows when the code runs."""
+        return None if self.spaced is None else self.spaced.loose.stride
+
+    @property
     def is_run(self) -> bool:
         """Whether the elements of a row are known to follow one another, where no number wraps."""
         if self.whole is None or self.spaced is not None:
@@ -783,7 +723,7 @@ class _PointerStore:
         """The address of the first lane, where lanes follow their formula."""
         whole = _known(nest, self.pointers, self.mask, self.whole)
         in_row = self.spaced is None and _in_row(nest, self.pointers, self.mask, self.whole)
-        pointers = plain(nest, self.pointers, whole, in_row=in_row)
+        pointers = _plain(nest, self.pointers, whole, in_row=in_row)
         return nest.eval(pointers, first_lane(nest, coords))
 
     def _put_near(

@@ -44,14 +44,16 @@ class Step:
     rewrite: Callable[[FuncOp, Remarks], None]
 
 
+_MERGES = Step(
+    MergeEqual.name,
+    lambda function: [function] if has_equal(function) else [],
+    lambda function, remarks: MergeEqual().rewrite_function(function),
+)
+
 #: In the order of the pipeline ``cpu`` (``passes.pipelines``).
 STEPS = (
     Step(UnrollLoops.name, short_loops, unroll_loops),
-    Step(
-        MergeEqual.name,
-        lambda function: [function] if has_equal(function) else [],
-        lambda function, remarks: MergeEqual().rewrite_function(function),
-    ),
+    _MERGES,
     Step(HoistMasks.name, hoistable, lambda function, remarks: hoist_masks(function)),
     Step(WeakenAtomics.name, ordered_updates, weaken_atomics),
     Step(ConstantPowers.name, powers_of, constant_powers),
@@ -69,6 +71,7 @@ STEPS = (
     Step(SplitDivisions.name, divisions, lambda function, remarks: split_divisions(function)),
     Step(MergeReductions.name, mergeable, lambda function, remarks: merge_reductions(function)),
     Step(MarkInBounds.name, unmarked, lambda function, remarks: mark_in_bounds(function)),
+    _MERGES,
 )
 
 

@@ -242,6 +242,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "split-divisions",
         "merge-reductions",
         "mark-in-bounds",
+        "merge-equal",
     ),
     "tileas": (
         "tileas-order-blocks",

@@ -16,6 +16,7 @@ from tilewright.cpu import Program
 from tilewright.cpu.compile import compile_kernel
 from tilewright.lowering import lower_to_tileaa
 from tilewright.numerics.arrays import dtype_of
+from tilewright.passes import run_pipeline
 
 _TILE = (8, 16)
 _Body = Callable[[Builder, "_Tiles"], None]
@@ -90,7 +91,7 @@ def _arrays(dtype: str, shape: tuple[int, ...]) -> list[Any]:
 @pytest.mark.parametrize("case", _CASES.values(), ids=_CASES)
 def test_instructions_belong_to_operations_of_the_kernel(case: _Body) -> None:
     """Not to those of the kernel of one row and many columns that is made of it."""
-    module = lower_to_tileaa(_kernel(case)).module
+    module = run_pipeline(_kernel(case), "lower-cuda-tile-to-tileaa,cpu")
     own, asked = set(module.walk()), set[Operation]()
     compile_kernel(module, number_of=lambda op: asked.add(op))
     assert {op.name for op in asked} >= {"nv_tileaa.tiled_load", "nv_tileaa.tiled_store"}

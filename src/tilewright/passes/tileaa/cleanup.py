@@ -81,8 +81,11 @@ class TileAACommonSubexpressionElimination(TileAAPass):
 
 @dataclass(frozen=True)
 class MergeEqual(TileAAPass):
-    """Replaces an effect-free operation by an equal one that dominates it, as ``tileaa-cse`` does, and leaves dead ones: the CPU
-    machine tells of the errors of a load that nothing reads, too. Cost: as there."""
+    """Replaces an effect-free operation by an equal one that dominates it.
+
+    That is what ``tileaa-cse`` does, too, which erases dead operations as well: the CPU machine tells of the errors of a load that
+    nothing reads. Cost: as there.
+    """
 
     name: ClassVar[str] = "merge-equal"
 

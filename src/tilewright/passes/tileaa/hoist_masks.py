@@ -16,6 +16,7 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.memory import LoadOp, StoreOp
 from tilewright.passes.base import inherit_location
 from tilewright.passes.tileaa.base import TileAAPass
+from tilewright.passes.tileaa.matching import constant_iterations
 
 _LOOPS = (scf.ForOp, scf.WhileOp)
 _SHAPES = (O.SplatOp, O.BroadcastOp, O.ExpandDimsOp, O.ViewOp, O.MakeRangeOp)
@@ -38,6 +39,8 @@ _MEANINGS = frozenset(
 _QUOTIENTS = frozenset({"divi", "remi"})
 #: From how many operations on a mask is worth it: fewer take no longer than reading what they gave.
 _FEWEST = 4
+#: A loop of which fewer iterations are known asks too seldom.
+_FEWEST_ROUNDS = 8
 
 
 @dataclass(frozen=True)
@@ -82,14 +85,19 @@ def _found(function: FuncOp) -> list[tuple[LoadOp | StoreOp, Operation, list[SSA
 
 
 def _loops_around(op: Operation) -> list[Operation]:
-    """The loops that repeat an operation, the outermost first."""
+    """The loops that repeat an operation more than a few times, the outermost first."""
     found: list[Operation] = []
     parent = op.parent_op()
     while parent is not None and not isinstance(parent, FuncOp):
-        if isinstance(parent, _LOOPS):
+        if isinstance(parent, _LOOPS) and not _is_short(parent):
             found.insert(0, parent)
         parent = parent.parent_op()
     return found
+
+
+def _is_short(loop: Operation) -> bool:
+    rounds = constant_iterations(loop) if isinstance(loop, scf.ForOp) else None
+    return rounds is not None and len(rounds) < _FEWEST_ROUNDS
 
 
 def _is_long(value: SSAValue) -> bool:

@@ -88,7 +88,7 @@ def _loops_around(op: Operation) -> list[Operation]:
     """The loops that repeat an operation more than a few times, the outermost first."""
     found: list[Operation] = []
     parent = op.parent_op()
-    while parent is not None and not isinstance(parent, FuncOp):
+    while isinstance(parent, (*_LOOPS, scf.IfOp)):
         if isinstance(parent, _LOOPS) and not _is_short(parent):
             found.insert(0, parent)
         parent = parent.parent_op()

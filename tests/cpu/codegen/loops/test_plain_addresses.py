@@ -19,15 +19,21 @@ WORD, WIDE, PTR = (ELEMENTS[name] for name in ("i32", "i64", "ptr"))
 DIMS = (64,)
 
 
+def _sum(b: Any, x: Any, y: Any) -> Any:
+    return b.add(x, y)
+
+
+def _larger(b: Any, x: Any, y: Any) -> Any:
+    return b.select(b.icmp_signed(">", x, y), x, y)
+
+
 def _add(one: Tile, other: Tile) -> Elementwise:
-    emit: Any = lambda b, x, y: b.add(x, y)  # noqa: E731
-    return Elementwise(one.element, DIMS, (one, other), emit, "addi")
+    return Elementwise(one.element, DIMS, (one, other), _sum, "addi")
 
 
 def _limited(number: Tile, limit: int) -> Elementwise:
-    emit: Any = lambda b, x, y: b.select(b.icmp_signed(">", x, y), x, y)  # noqa: E731
     at_most = Uniform(WORD, DIMS, ir.Constant(I32, limit))
-    return Elementwise(WORD, DIMS, (number, at_most), emit, "maxi")
+    return Elementwise(WORD, DIMS, (number, at_most), _larger, "maxi")
 
 
 def _extended(number: Tile) -> Elementwise:
@@ -49,9 +55,8 @@ def _formula(builder: ir.IRBuilder) -> tuple[Tile, Tile, Tile]:
         _add(places, Uniform(WORD, DIMS, start)), Uniform(WORD, DIMS, ir.Constant(I32, -2))
     )
     limited = _limited(number, 0)
-    emit: Any = lambda b, x, y: b.add(x, y)  # noqa: E731
     base_tile = Uniform(PTR, DIMS, base)
-    pointers = Elementwise(PTR, DIMS, (base_tile, _extended(limited)), emit, "offset", 1)
+    pointers = Elementwise(PTR, DIMS, (base_tile, _extended(limited)), _sum, "offset", 1)
     return pointers, limited, number
 
 

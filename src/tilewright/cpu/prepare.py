@@ -19,6 +19,11 @@ from tilewright.passes.tileaa.narrow_comparisons import (
     narrow_comparisons,
     wide_comparisons,
 )
+from tilewright.passes.tileaa.narrow_integers import (
+    NarrowIntegers,
+    narrow_integers,
+    wide_integers,
+)
 from tilewright.passes.tileaa.pick_elements import PickElements, pick_elements, picks
 from tilewright.passes.tileaa.single_reductions import (
     SingleReductions,
@@ -62,6 +67,7 @@ STEPS = (
         wide_comparisons,
         lambda function, remarks: narrow_comparisons(function),
     ),
+    Step(NarrowIntegers.name, wide_integers, lambda function, remarks: narrow_integers(function)),
     Step(PickElements.name, picks, lambda function, remarks: pick_elements(function)),
     Step(
         SingleReductions.name,

@@ -55,6 +55,7 @@ from tilewright.passes.tileaa.hoist_masks import HoistMasks
 from tilewright.passes.tileaa.mark_in_bounds import MarkInBounds
 from tilewright.passes.tileaa.merge_reductions import MergeReductions
 from tilewright.passes.tileaa.narrow_comparisons import NarrowComparisons
+from tilewright.passes.tileaa.narrow_integers import NarrowIntegers
 from tilewright.passes.tileaa.order_guard import OrderGuard
 from tilewright.passes.tileaa.pick_elements import PickElements
 from tilewright.passes.tileaa.relax import RelaxTokens
@@ -175,6 +176,7 @@ PASSES = PassTable(
         WeakenAtomics,
         ConstantPowers,
         NarrowComparisons,
+        NarrowIntegers,
         PickElements,
         SingleReductions,
         SplitDivisions,
@@ -237,6 +239,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "weaken-atomics",
         "constant-powers",
         "narrow-comparisons",
+        "narrow-integers",
         "pick-elements",
         "single-reductions",
         "split-divisions",

@@ -103,7 +103,9 @@ def narrowable(function: FuncOp, bits: int) -> list[Part]:
     pending = list(kept)
     while pending:
         op = pending.pop()
-        if op in kept and not all(use.operation in kept or narrow.ends(use) for use in op.results[0].uses):
+        if op in kept and not all(
+            use.operation in kept or narrow.ends(use) for use in op.results[0].uses
+        ):
             del kept[op]
             pending += [each.owner for each in op.operands if each.owner in kept]  # pyright: ignore
     return [part for part in _parts(kept, narrow) if part.gain > 0]
@@ -340,7 +342,9 @@ class Part:
         if isinstance(op, arith.TruncIOp) and _width(op.results[0]) <= self.narrow.bits:
             low = self._made[value]
             same = _width(low) == _width(op.results[0])
-            made = low if same else self._insert(arith.TruncIOp.of(low, result=op.results[0].type), op)
+            made = (
+                low if same else self._insert(arith.TruncIOp.of(low, result=op.results[0].type), op)
+            )
             op.results[0].replace_all_uses_with(made)
             Rewriter.erase_op(op)
         elif isinstance(op, arith.CmpiOp):

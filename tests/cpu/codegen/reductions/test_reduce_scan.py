@@ -269,6 +269,33 @@ def test_rows_are_added_to_several_accumulators(monkeypatch: pytest.MonkeyPatch)
     assert chains() == 2 * each
 
 
+def test_rows_of_two_arrays_are_read_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two arrays are streams enough: four accumulators for one row."""
+    kept: list[support.Loaded] = []
+    load = support.load_text
+    monkeypatch.setattr(
+        support, "load_text", lambda *a, **o: kept.append(load(*a, **o)) or kept[-1]
+    )
+    wide, rest = tile("f32", (4, 4096)), tile("f32", (4,))
+    (sums,) = on_tiles(
+        f"""
+        %p = nv_tileaa.mulf %a0, %a1 : {wide}
+        %r0 = nv_tileaa.reduce %p {{axis = 1 : i32, identities = [0.0 : f32]}} : {wide} -> {rest} {{
+        ^bb0(%e: f32, %acc: f32):
+          %v = nv_tileaa.addf %e, %acc : f32
+          nv_tileaa.yield %v : f32
+        }}
+        """,
+        [Given("f32", np.full((4, 4096), x, np.float32)) for x in (2, 3)],
+        [("f32", (4,))],
+    )
+    assert sums.tolist() == [4096 * 6.0] * 4
+    text = kept[0].compiled.llvm_ir
+    made = dict(re.findall(r"(%\S+) = (?:tail )?(\w+)", text))
+    added = re.findall(r"= fadd <\d+ x float> (\S+),", text)
+    assert [made[value] for value in added].count("phi") == 4
+
+
 @pytest.mark.parametrize(
     ("shape", "axis", "way"),
     [

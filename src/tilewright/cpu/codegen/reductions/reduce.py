@@ -77,9 +77,10 @@ _ACCUMULATORS = 4
 _MASKED_ACCUMULATORS = 2
 #: How many rows are read at once where several streams come faster than one.
 _STREAMS = 4
-#: So many arrays are streams enough: rows that follow one another in memory, one after the other, are the longer ones. (Products of
-#: two arrays of rows of 1200 bytes, added up on a Zen 3: one row at once in half of the time that four take; of 4 KiB in 0.75 to 0.85.)
-_ENOUGH_ARRAYS = 2
+#: Rows of so many arrays, and of one if they are no longer than so many bytes, are reduced one after the other: as they follow one
+#: another in memory, that is one stream for each array, and has no end. (On a Zen 3, products of two arrays of rows of 1200 bytes took
+#: half of the time that four rows at once take, of 4 KiB 0.75 to 0.85; sums of one array 0.7 to 0.75 up to 1200 bytes, 1.05 of 4 KB.)
+_ENOUGH_ARRAYS, _SHORT_ROW = 2, 2 << 10
 #: How many runs of a row are taken side by side where elements keep their order, and how many steps there are at least for
 #: each that waits for the one before.
 _MOST_RUNS, _STEPS_AT_ONCE = 16, 8
@@ -414,15 +415,20 @@ def _side_by_side(
     room = max(target.vector_registers // 2 // len(combination.tiles), 1)
     room = 1 << room.bit_length() - 1
     together = min(most, room, most if f.unit.rows_at_once else rows)
-    if not f.unit.rows_at_once and _arrays(combination) >= _ENOUGH_ARRAYS:
+    if not f.unit.rows_at_once and _one_by_one(combination):
         together = 1
     return min(together, rows), min(room // together, _ACCUMULATORS)
 
 
-def _arrays(combination: Combination) -> int:
-    """How many tiles of the shape of a reduction are read from arrays."""
+def _one_by_one(combination: Combination) -> bool:
+    """Whether rows are read one after the other, as the streams that this takes are enough."""
     read = (tile for tile in walk(*combination.tiles) if isinstance(tile, (ViewLoad, PointerLoad)))
-    return sum(tile.dims == combination.dims for tile in read)
+    found = [tile for tile in read if tile.dims == combination.dims]
+    if len(combination.tiles) > 1 or combination.chooses:
+        return False
+    row = combination.dims[combination.axis]
+    short = any(row * tile.element.memory_bytes <= _SHORT_ROW for tile in found)
+    return short or len(found) >= _ENOUGH_ARRAYS
 
 
 def _rows_of(nest: LoopNest, rest: tuple[int, ...], together: int) -> list[list[Index]]:

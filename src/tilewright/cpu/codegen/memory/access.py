@@ -429,8 +429,24 @@ def store_vector(
 
 
 def scatter_to(b: Builder, pointers: Value, data: Value, element: Element, on: Value) -> None:
-    """Write lanes behind pointers where the mask is on, in ascending order: of equal pointers the last lane stays."""
+    """Write lanes behind pointers where the mask is on, in ascending order: of equal pointers the last lane stays.
+
+    LLVM takes a branch for each lane where the processor scatters nothing, and branches on numbers from memory are foretold
+    badly. Lanes that are off go to the stack instead, unless all are.
+    """
     size = ir.Constant(I32, element.buffer_bytes)
+    target = llvm.target_of(b)
+    if target.is_x86 and not target.has("avx512f") and not isinstance(on, ir.Constant):
+        with b.goto_entry_block():
+            nowhere = llvm.stack(b, element.buffer, element.buffer_bytes)
+        lanes = llvm.lanes_of(on.type)
+        chosen = b.select(on, pointers, llvm.splat(b, nowhere, lanes))
+        for lane in range(lanes):
+            at = ir.Constant(I32, lane)
+            where, value = b.extract_element(chosen, at), b.extract_element(data, at)
+            where.type = PTR
+            b.store(value, where, align=element.buffer_bytes)
+        return
     args = [data, pointers, size, on]
     llvm.intrinsic(b, "masked.scatter", args, ir.VoidType(), [data.type, pointers.type])
 

@@ -23,7 +23,7 @@ from tilewright.dialects.nv_tileaa.ops.memory import Load, Store
 from tilewright.dialects.nv_tileaa.ops.shapes import MakeRangeOp, Rearrangement
 from tilewright.passes.base import inherit_location
 from tilewright.passes.tileaa.base import TileAAPass
-from tilewright.passes.tileaa.matching import erase_with_sources, integer_of
+from tilewright.passes.tileaa.matching import REPEATING, erase_with_sources, integer_of
 
 _WIDTHS = (8, 16, 32)
 #: The low bits of the result depend on nothing but those of the operands.
@@ -56,7 +56,7 @@ _BYTES: dict[type[Operation], int] = {
     arith.ShRSIOp: 4,
     arith.ShRUIOp: 3,
 }
-_QUOTIENT, _BYTE_QUOTIENT, _WIDE_PRODUCT, _PACKING = 4, 16, 3, 2
+_QUOTIENT, _BYTE_QUOTIENT, _WIDE_PRODUCT, _PACKING, _EXTENDING = 4, 16, 3, 2, 1.5
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ class _Narrow:
             return self.fits(op.operands[0], signed=True)
         if not isinstance(op, IntegerBinary | Division):
             return False
-        lhs, number = op.lhs, integer_of(op.rhs)
+        lhs, number = op.lhs, integer_of(_repeated(op.rhs))
         if isinstance(op, _EXTREMA):
             return self.sign_of(*op.operands) is not None
         if number is None or number < 0:
@@ -256,7 +256,7 @@ class Part:
     _extended: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
     @property
-    def gain(self) -> int:
+    def gain(self) -> float:
         """How many bits of vectors fewer all that changes handles."""
         bits, inputs = self.narrow.bits, dict.fromkeys(self._inputs())
         gain = sum(_work(op, _width(op.results[0])) - _work(op, bits) for op in self.operations)
@@ -265,14 +265,14 @@ class Part:
                 alone = all(use.operation in self.operations for use in value.uses)
                 gain += _size(value) * (_width(value) if alone else 0)
                 gain -= _size(value) * (bits if _width(value.owner.operands[0]) < bits else 0)
-            elif not isinstance(value.owner, arith.ConstantOp) and T.dims_of(value.type):
+            elif not isinstance(value.owner, arith.ConstantOp) and T.dims_of(_repeated(value).type):
                 gain -= _PACKING * _size(value) * _width(value)
         for op in self.operations:
             (value,) = op.results
             ends = [use.operation for use in value.uses if use.operation not in self.operations]
             gain += sum(_work(end, _width(value)) - _work(end, bits) for end in ends)
             if any(not isinstance(end, arith.TruncIOp | arith.CmpiOp) for end in ends):
-                gain -= _size(value) * _width(value)
+                gain -= _EXTENDING * _size(value) * _width(value)
         return gain
 
     def _inputs(self) -> Iterator[SSAValue]:
@@ -324,6 +324,8 @@ class Part:
         if isinstance(owner, arith.ConstantOp):
             low = [number & (1 << bits) - 1 for number in owner.bits()]
             return self._insert(arith.ConstantOp.from_bits(ty, low), owner)
+        if isinstance(owner, Operation) and (number := integer_of(_repeated(value))) is not None:
+            return self._insert(arith.ConstantOp.from_bits(ty, [number & (1 << bits) - 1]), owner)
         if isinstance(owner, arith.Extension) and _is_leaf(owner, bits):
             (source,) = owner.operands
             if _width(source) == bits:
@@ -383,6 +385,13 @@ class Part:
 def _typed(value: SSAValue, bits: int) -> T.TileType | IntegerType:
     element = IntegerType(bits)
     return T.tile_or_scalar(T.dims_of(value.type), element)
+
+
+def _repeated(value: SSAValue) -> SSAValue:
+    """What a value repeats, itself if nothing."""
+    while isinstance(value.owner, REPEATING):
+        value = value.owner.operands[0]
+    return value
 
 
 def _size(value: SSAValue) -> int:

@@ -8,7 +8,7 @@ from math import prod
 from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerType
-from xdsl.ir import Operation, SSAValue, Use
+from xdsl.ir import Attribute, Operation, SSAValue, Use
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tilewright.analysis.tileaa.ranges import Range, Ranges, all_of
@@ -94,20 +94,23 @@ def narrow_integers(function: FuncOp) -> None:
 
 def narrowable(function: FuncOp, bits: int) -> list[Part]:
     """Return the parts of a function that take less with integers of so many bits."""
+    if not any(_is_wide(op, bits) and _is_leaf(op, bits) for op in function.walk()):
+        return []
     apart = _addresses(function)
     wide = [op for op in _of_data(function) if _is_wide(op, bits) and op.results[0] not in apart]
-    if not any(isinstance(op, arith.Extension) and _is_leaf(op, bits) for op in wide):
-        return []
     narrow = _Narrow(Ranges(function), bits)
-    kept = {op: None for op in wide if not _is_leaf(op, bits) and narrow.gives_same(op)}
+    kept = dict.fromkeys(op for op in wide if not _is_leaf(op, bits) and narrow.gives_same(op))
     pending = list(kept)
     while pending:
         op = pending.pop()
-        if op in kept and not all(
-            use.operation in kept or narrow.ends(use) for use in op.results[0].uses
-        ):
+        uses = op.results[0].uses
+        if op in kept and not all(use.operation in kept or narrow.ends(use) for use in uses):
             del kept[op]
-            pending += [each.owner for each in op.operands if each.owner in kept]  # pyright: ignore
+            pending += [
+                made
+                for value in op.operands
+                if isinstance(made := value.owner, Operation) and made in kept
+            ]
     return [part for part in _parts(kept, narrow) if part.gain > 0]
 
 
@@ -382,7 +385,7 @@ class Part:
         return op.results[0]
 
 
-def _typed(value: SSAValue, bits: int) -> T.TileType | IntegerType:
+def _typed(value: SSAValue, bits: int) -> Attribute:
     element = IntegerType(bits)
     return T.tile_or_scalar(T.dims_of(value.type), element)
 

@@ -15,6 +15,8 @@ from tests.cpu.codegen.support import Given, on_tiles, same_bits, tile
 from tilewright.cpu.codegen.reductions import reduce
 from tilewright.cpu.compile import CompiledKernel
 from tilewright.cpu.target import cpu_target
+from tilewright.dialects.arith import OPERATIONS
+from tilewright.dialects.arith.floating import FloatBinary, FloatUnary
 from tilewright.passes.tileaa import mark_in_bounds
 
 SHAPES = (
@@ -358,3 +360,54 @@ def test_two_sums_at_once_take_their_elements_in_any_order(monkeypatch: pytest.M
     (compiled,) = [one.compiled for one in kept]
     assert not any("keeps the order" in str(remark) for remark in compiled.remarks)
     assert not re.search(r"select\s+i1 \S+, (<\d+ x )?float", compiled.llvm_ir)
+
+
+_BODIES = {
+    **{
+        cls.name: f"%w = {cls.name} %e : TYPE"
+        for cls in OPERATIONS.values()
+        if issubclass(cls, FloatUnary)
+    },
+    **{
+        cls.name: f"%w = {cls.name} %e, %acc : TYPE"
+        for cls in OPERATIONS.values()
+        if issubclass(cls, FloatBinary)
+    },
+    **{
+        f"nv_tileaa.{name}": f"%w = nv_tileaa.{name} %e : TYPE"
+        for name in ("sqrt", "rsqrt", "exp2")
+    },
+    "nv_tileaa.divf": "%w = nv_tileaa.divf %e, %e : TYPE",
+    "math.fpowi": "%w = math.fpowi %e, %three : TYPE, i32",
+}
+_DTYPES = {"f32": np.float32, "f64": np.float64, "f16": np.float16}
+
+
+@pytest.mark.rotates(4)
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("element", ["f32", "f64", "f16"])
+@pytest.mark.parametrize("name", _BODIES)
+def test_bodies_compute_with_any_function(name: str, element: str, axis: int) -> None:
+    """Also of the last two lanes, of which vectors of one lane are left."""
+    body = _BODIES[name].replace("TYPE", element)
+    shape = (4, 16)
+    values = np.random.default_rng(1).uniform(0.2, 0.9, shape).astype(_DTYPES[element])
+    rest, wide = (shape[1 - axis],), tile(element, shape)
+    (found,) = on_tiles(
+        f"""
+        %none = arith.constant 0.0 : {element}
+        %three = arith.constant 3 : i32
+        %r0 = nv_tileaa.reduce %a0 {{axis = {axis} : i32, identities = [0.0 : {element}]}}
+          : {wide} -> {tile(element, rest)} {{
+        ^bb0(%e: {element}, %acc: {element}):
+          {body}
+          %nothing = nv_tileaa.mulf %w, %none : {element}
+          %most = arith.maximumf %e, %acc : {element}
+          %v = nv_tileaa.addf %most, %nothing : {element}
+          nv_tileaa.yield %v : {element}
+        }}
+        """,
+        [Given(element, values)],
+        [(element, rest)],
+    )
+    assert (found == values.max(axis)).all()

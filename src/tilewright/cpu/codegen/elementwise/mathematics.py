@@ -11,7 +11,7 @@ from tilewright.cpu.codegen.elementwise.floats import flush
 from tilewright.cpu.codegen.elementwise.formats import narrow, widen
 from tilewright.cpu.codegen.elementwise.table import emitter
 from tilewright.cpu.codegen.ir import llvm
-from tilewright.cpu.codegen.ir.elements import DOUBLE, Element
+from tilewright.cpu.codegen.ir.elements import DOUBLE, I32, Element
 from tilewright.cpu.codegen.ir.types import Builder as B
 from tilewright.cpu.codegen.ir.types import Value as V
 
@@ -28,14 +28,21 @@ def _library(
     if flush_to_zero:
         wide = [flush(b, v) for v in wide]
     bits = 64 if llvm.scalar_of(wide[0].type) == DOUBLE else 32
-    found = b.call(_function(b, name, wide[0], bits), wide)
+    found = _called(b, name, wide, bits)
     return narrow(b, flush(b, found) if flush_to_zero else found, element)
 
 
-def _function(b: B, name: str, operand: V, bits: int) -> ir.Function:
-    """The function for vectors as long as an operand."""
-    lanes = max(llvm.lanes_of(operand.type), 1)
-    return mathlib.emit(b.module, name, lanes, bits, llvm.target_of(b).enabled)
+def _called(b: B, name: str, operands: list[V], bits: int) -> V:
+    """What the function for vectors as long as the operands gives; vectors of one lane, which are left where lanes are combined,
+    go as numbers."""
+    ty = operands[0].type
+    lanes = llvm.lanes_of(ty)
+    function = mathlib.emit(b.module, name, max(lanes, 1), bits, llvm.target_of(b).enabled)
+    if lanes != 1:
+        return b.call(function, operands)
+    first = ir.Constant(I32, 0)
+    found = b.call(function, [b.extract_element(each, first) for each in operands])
+    return b.insert_element(llvm.undefined(ty), found, first)
 
 
 for _name in mathlib.FUNCTIONS:
@@ -49,7 +56,7 @@ def fpowi(b: B, x: V, exponent: V, *, element: Element) -> V:
     wide = widen(b, x, element)
     double = llvm.shaped(DOUBLE, wide.type)
     base = wide if wide.type == double else b.fpext(wide, double)
-    found = b.call(_function(b, "pow", base, 64), [base, b.sitofp(exponent, double)])
+    found = _called(b, "pow", [base, b.sitofp(exponent, double)], 64)
     if wide.type == double:
         return found
     return narrow(b, b.fptrunc(found, wide.type), element)

@@ -153,11 +153,11 @@ def _wrapped(op: Operation) -> arith.RemSIOp | arith.RemUIOp | None:
         return None
     divided, by = rest.operands
     dims = T.dims_of(divided.type)
-    if len(dims) != 1 or not _is_consecutive(divided):
+    if len(dims) != 1 or not (_is_consecutive(divided) or _is_taken_apart(divided)):
         return None
     number = integer_of(by)
     if number is not None:
-        return rest if number >= dims[0] else None
+        return rest if number >= min(dims[0], _LONGEST) else None
     return rest if isinstance(rest, arith.RemUIOp) or _is_extent(by) else None
 
 
@@ -172,6 +172,27 @@ def _is_consecutive(value: SSAValue, depth: int = _DEPTH) -> bool:
         return _is_consecutive(owner.operands[0], depth - 1)
     parts = _range_and_rest(value)
     return parts is not None and _is_consecutive(parts[0], depth - 1)
+
+
+def _is_taken_apart(value: SSAValue, depth: int = _DEPTH) -> bool:
+    """Whether numbers are a quotient of consecutive ones, or what one leaves of them, and what is equal in all elements:
+    consecutive in pieces."""
+    owner = value.owner
+    if not depth or not isinstance(owner, Operation):
+        return False
+    if isinstance(owner, arith.FloorDivSIOp | arith.DivUIOp):
+        divided = owner.operands[0]
+        return _is_consecutive(divided) or _is_taken_apart(divided, depth - 1)
+    if (parts := _range_and_rest(value)) is not None:
+        return _is_taken_apart(parts[0], depth - 1)
+    if not isinstance(owner, arith.SubiOp) or not isinstance(owner.rhs.owner, arith.MuliOp):
+        return False
+    return any(
+        isinstance(each.owner, arith.FloorDivSIOp | arith.DivUIOp)
+        and each.owner.operands[0] is owner.lhs
+        and _is_taken_apart(each, depth - 1)
+        for each in owner.rhs.owner.operands
+    )
 
 
 def _is_extent(value: SSAValue) -> bool:
@@ -244,7 +265,7 @@ def _power_of(value: SSAValue, depth: int = _DEPTH) -> int:
     owner = value.owner
     tile_assumed = isinstance(owner, AssumeOp) and T.dims_of(value.type)
     if not depth or tile_assumed or not isinstance(owner, _FOLLOWED):
-        return 0 if T.dims_of(value.type) else 1
+        return 0 if prod(T.dims_of(value.type)) > 1 else 1
     found = [_power_of(operand, depth - 1) for operand in owner.operands]
     if not all(found):
         return 0
@@ -300,10 +321,13 @@ class _Splitting:
             return
         (extent,) = T.dims_of(op.results[0].type)
         shape = (extent // length, length)
-        places = self._reshaped(self._range(length, found.type), (1, length))
-        both = [self._repeated(value, shape) for value in (found, places)]
+        places = self._range(length, found.type)
+        if length == extent:
+            both = [self._repeated(self._reshaped(found, (1,)), (extent,)), places]
+        else:
+            both = [self._repeated(v, shape) for v in (found, self._reshaped(places, (1, length)))]
         total = self._insert(arith.AddiOp.of(*both))
-        self._put(op, self._reshaped(total, (extent,)))
+        self._put(op, self._reshaped(total, (extent,)) if length < extent else total)
 
     def _of_first(self, op: Operation, first: SSAValue, divisor: int) -> SSAValue:
         """Return what an operation gives for the first number of each run."""
@@ -381,8 +405,11 @@ class _Splitting:
     def _replace(self, op: Operation, runs: _Runs) -> None:
         """Let the result of an operation be the numbers of runs, each repeated."""
         (extent,) = T.dims_of(op.results[0].type)
-        spread = self._repeated(runs.numbers, (extent // runs.length, runs.length))
-        made = self._reshaped(spread, (extent,))
+        if runs.length == extent:
+            made = self._repeated(self._reshaped(runs.numbers, (1,)), (extent,))
+        else:
+            spread = self._repeated(runs.numbers, (extent // runs.length, runs.length))
+            made = self._reshaped(spread, (extent,))
         self.runs[made] = runs
         self._put(op, made)
 
@@ -435,6 +462,8 @@ class _Splitting:
             return self._insert(ConstantOp.from_bits(ty, owner.bits()))
         if not T.dims_of(value.type):
             return self._insert(SplatOp.create(operands=[value], result_types=[ty]))
+        if prod(T.dims_of(value.type)) == 1:
+            return self._repeated(self._reshaped(value, (1,) * len(shape)), shape)
         assert isinstance(owner, Operation)
         operands = [self._uniform(operand, shape) for operand in owner.operands]
         properties = dict(owner.properties)

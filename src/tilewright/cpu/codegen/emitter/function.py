@@ -57,6 +57,7 @@ from tilewright.cpu.codegen.loops.row_ends import (
     row_part,
     same_from,
 )
+from tilewright.cpu.codegen.loops.row_pieces import FEWEST_VECTORS, RowPieces
 from tilewright.cpu.codegen.loops.row_spans import RowPart
 from tilewright.cpu.codegen.loops.single_rows import REMARK as ROWS_REMARK
 from tilewright.cpu.codegen.loops.single_rows import SingleRows, single_rows
@@ -621,16 +622,29 @@ class FunctionEmitter:
         shape: tuple[Sequence[int], int, int],
         into: Into,
         guard: Sequence[Value],
-    ) -> RowPart | None:
+    ) -> RowPart | RowPieces | None:
         """Where rows need no checks of what a nest reads and writes through pointers; None where that is not known, or
-        nothing is read and written so. ``shape``: extents, the axis of vectors, their length."""
+        nothing is read and written so. A single row whose quotients change is taken in pieces. ``shape``: extents, the axis of
+        vectors, their length."""
         ends = [] if into.through else into.all_ends(guard)
         if ends is None or self.rarely:
             return None
-        part = row_part(self.builder, tiles, ends, into.through, *shape)
-        if part is not None:
-            self.unit.remarks.add("loop", PART_REMARK, self._at)
-        return part
+        found = row_part(self.builder, tiles, ends, into.through, *shape)
+        if found is None:
+            return None
+        self.unit.remarks.add("loop", PART_REMARK, self._at)
+        part, turns = found
+        dims, axis, width = shape
+        if not turns or prod(dims) != dims[axis] or dims[axis] < FEWEST_VECTORS * width:
+            return part
+
+        def around(nest: LoopNest, place: Value) -> RowPart:
+            at = place, nest.depth
+            found = row_part(nest.inner, tiles, ends, into.through, *shape, place=at)
+            assert found is not None
+            return found[0]
+
+        return RowPieces(around)
 
     def _single_rows(
         self,

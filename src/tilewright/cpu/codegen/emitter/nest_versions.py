@@ -18,6 +18,7 @@ from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.over_shapes import Body, Shape, over
 from tilewright.cpu.codegen.loops.row_ends import Into, Limits, RowEnd
+from tilewright.cpu.codegen.loops.row_pieces import RowPieces
 from tilewright.cpu.codegen.loops.row_spans import RowPart
 from tilewright.cpu.codegen.loops.single_rows import SingleRows
 from tilewright.cpu.codegen.loops.tiles import Tile, walk
@@ -46,7 +47,7 @@ class Emitter(Protocol):
         shape: tuple[Sequence[int], int, int],
         into: Into,
         guard: Sequence[Value],
-    ) -> RowPart | None:
+    ) -> RowPart | RowPieces | None:
         """Where rows need no checks of what a nest reads and writes through pointers."""
         ...
 

@@ -17,6 +17,7 @@ from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, fixed
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.row_ends import RowEnd, rest_of_row
+from tilewright.cpu.codegen.loops.row_pieces import RowPieces, loops_by_pieces
 from tilewright.cpu.codegen.loops.row_spans import RowPart
 from tilewright.cpu.codegen.loops.single_rows import SingleRows
 
@@ -43,13 +44,15 @@ def over(
     limits: Sequence[Value | None],
     *,
     end: RowEnd | None = None,
-    part: RowPart | None = None,
+    part: RowPart | RowPieces | None = None,
     rows: SingleRows | None = None,
 ) -> None:
     """Run the body for all vectors of a shape; ``limits``, where there are checks: behind which nothing is to be done.
     ``end``, ``part``: where rows go without checks; ``rows``: what is to be asked of each."""
     dims, along, width, at_once, short, columns = shape
-    if part is not None and short:
+    if isinstance(part, RowPieces):
+        loops_by_pieces(nest, dims, along, width, body, part)
+    elif part is not None and short:
         written_out_by_parts(nest, dims, along, width, body, part)
     elif part is not None:
         _Parts(nest, dims, along, width, body, part, columns).make()

@@ -166,17 +166,19 @@ def row_part(
     dims: Sequence[int],
     axis: int,
     width: int,
-) -> RowPart | None:
+    place: tuple[Value, int] | None = None,
+) -> tuple[RowPart, bool] | None:
     """Where rows of a shape need no checks, by the formulas of what is read through pointers and of what is written
-    ``through`` them; None where they do not tell, or nothing asks for checks along the row. ``tiles``, ``written``: as for
-    ``row_end``."""
+    ``through`` them, and whether quotients change along them; None where they do not tell, or nothing asks for checks along the
+    row. ``tiles``, ``written``: as for ``row_end``. ``place``: around which, known within so many loops; None: the middle."""
     vectors = dims[axis] // width if dims else 0
     if width == 1 or vectors < _FEWEST_PARTS:
         return None
     coords = tuple(Index(0, None, _ANY) for _ in dims)
     row = coords[axis]
     others = [index for index in coords if index is not row]
-    spans = RowSpans(b, row=row, axes=others, extent=dims[axis])
+    where, level = (None, 0) if place is None else place
+    spans = RowSpans(b, row=row, axes=others, extent=dims[axis], place=where, level=level)
     found = _Found(b, spans=spans)
     try:
         for access in through:
@@ -193,7 +195,9 @@ def row_part(
         return None
     for limits in written:
         found.add(limits, dims, coords, row)
-    return part_of_row(b, spans, found.along, found.conditions, width, tail=found.only_pointers)
+    tail = found.only_pointers
+    part = part_of_row(b, spans, found.along, found.conditions, width, tail=tail)
+    return part, spans.turns
 
 
 def end_of_part(b: Builder, part: RowPart, extent: int, width: int, rounds: int) -> RowEnd:

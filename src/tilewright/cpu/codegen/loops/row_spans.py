@@ -21,7 +21,14 @@ from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index
 from tilewright.cpu.codegen.loops.lane_strides import is_one_number
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
-from tilewright.cpu.codegen.loops.tiles import Elementwise, Mapped, Range, Tile, Uniform
+from tilewright.cpu.codegen.loops.tiles import (
+    Elementwise,
+    Mapped,
+    Range,
+    Tile,
+    Uniform,
+    UniformWithin,
+)
 from tilewright.cpu.codegen.loops.value_ranges import (
     MOST_TILES,
     OFF,
@@ -57,6 +64,12 @@ class RowSpans(Spans):
     """The ``ends``, by ``id``, that are places from which on the mask of a store is off."""
     stores: int = 0
     """How many stores have been looked at."""
+    place: Value | None = None
+    """Where a quotient that changes along the row is taken; None: in the middle."""
+    level: int = 0
+    """Within how many loops of the nest that is."""
+    turns: bool = False
+    """Whether there is such a quotient."""
     changed: set[int] = field(default_factory=set)
     """The tiles, by ``id``, that are not in one place what they are in another; or limits change them."""
     idle: dict[tuple[int, int], Value | None] = field(default_factory=dict)
@@ -248,17 +261,23 @@ class RowSpans(Spans):
         source = self.limited(source, 60)
         if source.low is not source.high:
             raise Unknown
-        middle = b.add(source.low, number_of(source.slope * (self.extent // 2)))
-        quotient = _rounded_down(b, middle, divisor)
+        self.turns = True
+        quotient = _rounded_down(b, self._number_there(source), divisor)
         first = b.mul(quotient, divisor)
         self.at_least(source, first)
         self.at_most(source, b.add(first, b.sub(divisor, number_of(1))))
         self._is(tile, self.quotient(tile, quotient))
         return Span(quotient, quotient, source.bits)
 
+    def _number_there(self, span: Span) -> Value:
+        """The number of the row at the place that is looked at."""
+        place = number_of(self.extent // 2) if self.place is None else self.place
+        return self.b.add(span.low, self.b.mul(place, number_of(span.slope)))
+
     def quotient(self, tile: Tile, number: Value) -> Tile | None:
-        """A tile of one number, if it is known before the nest."""
-        return self.one_number(tile, number)
+        """A tile of one number, if it is known before the nest, or in a loop of it."""
+        found = self.one_number(tile, number)
+        return UniformWithin(found.element, found.dims, found.value, self.level)
 
     def limited(self, span: Span, bits: int) -> Span:
         """The span where its numbers have so many bits beside the sign, which may be a part of the row."""
@@ -308,8 +327,7 @@ class RowSpans(Spans):
         if not difference.slope or difference.low is not difference.high:
             raise Unknown
         b, found = self.b, RowSpans(self.b, extent=self.extent)
-        middle = b.add(difference.low, number_of(difference.slope * (self.extent // 2)))
-        positive = b.icmp_signed(">", middle, number_of(0))
+        positive = b.icmp_signed(">", self._number_there(difference), number_of(0))
         found.at_least(difference, number_of(1))
         found.at_most(difference, number_of(-1))
         (begin,), (end,) = found.begins, found.ends
@@ -389,6 +407,8 @@ class RowPart:
     idle_from: Value | None = None
     idle: frozenset[tuple[int, int]] = frozenset()
     instead: Mapping[int, Tile] = field(default_factory=dict[int, Tile])
+    reached: Value | None = None
+    """Where what needs no checks ends, though no vector may."""
 
 
 def part_of_row(
@@ -421,7 +441,7 @@ def part_of_row(
     end = b.and_(llvm.intrinsic(b, "smax", [last, zero]), vector)
     some = b.and_(b.icmp_signed("<", begin, end), holds)
     ends = [b.select(some, place, zero) for place in (begin, end)]
-    part = RowPart(ends[0], ends[1], total, instead=spans.instead)
+    part = RowPart(ends[0], ends[1], total, instead=spans.instead, reached=last)
     part = part if spans.off else _with_idle(b, spans, part, width)
     if not tail or not spans.off:
         return part

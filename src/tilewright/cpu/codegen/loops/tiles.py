@@ -199,6 +199,16 @@ class Uniform(Tile):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class UniformWithin(Uniform):
+    """The same scalar everywhere, which is known within so many loops of a nest."""
+
+    level: int
+
+    def at(self, nest: LoopNest, coords: Coords) -> Lane:
+        return Lane(self.value, self.level)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Range(Tile):
     """The integers from ``start`` up, along one axis."""
 

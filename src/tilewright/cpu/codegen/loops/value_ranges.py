@@ -13,13 +13,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from itertools import islice
+from math import prod
 
 from llvmlite import ir
 
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I64
 from tilewright.cpu.codegen.ir.types import Builder, Value
+from tilewright.cpu.codegen.loops.indices import fixed
 from tilewright.cpu.codegen.loops.lane_strides import is_one_number, needs_limits
+from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import (
     Elementwise,
     Mapped,
@@ -32,6 +35,8 @@ from tilewright.cpu.codegen.loops.tiles import (
 
 #: Element types whose registers hold the number, read as signed.
 _WIDTHS = {"i16": 16, "i32": 32, "i64": 64, "index": 64}
+#: Tiles that numbers in memory have no part in.
+_FORMULAS = (Elementwise, Mapped, Range, Uniform)
 MOST_TILES = 64
 """How many tiles are looked at for one access."""
 
@@ -237,6 +242,10 @@ class Spans:
         try:
             return self._compute(tile)
         except Unknown:
+            if prod(tile.dims) == 1 and all(isinstance(t, _FORMULAS) for t in walk(tile)):
+                self._go_back(before)
+                at = tuple(fixed(0) for _ in tile.dims)
+                return self.uniform(LoopNest(self.b).eval(tile, at).value, bits_of(tile))
             limits = self.limits.get((id(tile), self.path), ())
             least = next((low for low, _, _ in limits if low is not None), None)
             most = next((high for _, high, _ in limits if high is not None), None)
@@ -349,7 +358,7 @@ class Spans:
         self.conditions.append(self.b.icmp_signed("<=", less, more))
         self.instead[id(tile)] = number
 
-    def one_number(self, tile: Tile, number: Value) -> Tile:
+    def one_number(self, tile: Tile, number: Value) -> Uniform:
         """A tile of the same number everywhere, an i64."""
         ty = tile.element.register
         return Uniform(tile.element, tile.dims, number if ty == I64 else self.b.trunc(number, ty))
@@ -473,8 +482,8 @@ class Spans:
 
     def places(self, tile: Range) -> Span:
         """From 0 to the last place of a range."""
-        last = tile.dims[0] - 1
-        return Span(number_of(0), number_of(last), last.bit_length())
+        last, first = tile.dims[0] - 1, number_of(0)
+        return Span(first, number_of(last) if last else first, last.bit_length())
 
     def extremum(self, tile: Elementwise) -> Span:
         """The span of ``maxi`` or ``mini``. Raises ``Unknown`` for unsigned ones."""
@@ -516,7 +525,10 @@ class Spans:
             return b.sdiv(b.select(negative, below, number), divisor)
 
         source = self.limited(source, 61)
-        return Span(quotient(source.low), quotient(source.high), source.bits)
+        low = high = quotient(source.low)
+        if source.low is not source.high:
+            high = quotient(source.high)
+        return Span(low, high, source.bits)
 
     def divisor(self, tile: Tile) -> Value:
         """The number of a tile of one number, which is required to be positive, by which division does not trap.
@@ -563,6 +575,9 @@ class Spans:
         if left.bits + right.bits > 62:
             left, right = self.limited(left, 31), self.limited(right, 31)
         b = self.b
+        if left.low is left.high and right.low is right.high:
+            product = b.mul(left.low, right.low)
+            return self.limited(Span(product, product, left.bits + right.bits + 1), width - 1)
         ends = [(left.low, right.low), (left.high, right.low)]
         if right.low is not right.high:
             ends += [(left.low, right.high), (left.high, right.high)]

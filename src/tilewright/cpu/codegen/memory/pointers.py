@@ -170,7 +170,7 @@ class PointerLoad(Tile):
         lane_steps = _lane_steps(nest, self.pointers, coords, whole, self.spaced) if lanes else None
         run = lane_steps is not None and lane_steps.is_run(element.memory_bytes)
         if not lanes or (lane_steps is not None and lane_steps.is_zero):
-            return self._one(nest, coords, mask, lanes)
+            return self._one(nest, coords, mask, whole if lanes and not nest.masked else None)
         on = Lane(llvm.all_on(lanes)) if mask is None else nest.widened(mask, lanes)
         other = nest.widened(nest.eval(self.other, coords), lanes)
         if run and lane_steps is not None and lane_steps.exact:
@@ -246,11 +246,10 @@ class PointerLoad(Tile):
         found.add_incoming(scattered, gathered)
         return Lane(found, nest.depth)
 
-    def _one(self, nest: LoopNest, coords: Coords, mask: Lane | None, lanes: int) -> Lane:
+    def _one(self, nest: LoopNest, coords: Coords, mask: Lane | None, whole: Whole | None) -> Lane:
         """The single element that all lanes read, if the mask is on for one of them."""
-        element = self.element
-        where = nest.eval(self.pointers, coords)
-        where = nest.emit([where], lambda b, p: _first(b, p))
+        element, lanes = self.element, lanes_in(coords)
+        where = self._first(nest, coords, whole)
         if mask is None:
             return nest.emit([where], lambda b, p: _load(b, p, element))
         other = nest.eval(self.other, coords)

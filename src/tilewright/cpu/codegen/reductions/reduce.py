@@ -46,6 +46,7 @@ from tilewright.cpu.codegen.loops.row_ends import (
     end_of_part,
     rest_of_row,
 )
+from tilewright.cpu.codegen.loops.row_spans import RowPart
 from tilewright.cpu.codegen.loops.tiles import (
     Elementwise,
     Emit,
@@ -131,9 +132,10 @@ def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
 
             return f.versions([padding.only], padded)
         end = f.row_end(combination.tiles, dims, axis, lanes, rounds)
-        if end is None and (
-            part := f.row_part(combination.tiles, (dims, axis, lanes), Into(None, ()), ())
-        ):
+        part = None
+        if end is None:
+            part = f.row_part(combination.tiles, (dims, axis, lanes), Into(None, ()), ())
+        if isinstance(part, RowPart):
             end = end_of_part(f.builder, part, dims[axis], lanes, rounds)
 
         def either(masked: bool) -> list[Value]:

@@ -77,6 +77,10 @@ _PICTURE = EXAMPLES / "mandelbrot.py"
 _ALONE = [p for p in PROGRAMS if p.stem in ("softmax", "numpy_softmax")]
 
 
+#: For programs that do without torch, which cuTile imports wherever it is installed: most of the time of a short one.
+lean = pytest.mark.usefixtures("lean_processes")
+
+
 @pytest.mark.parametrize("path", _ALONE, ids=lambda path: path.stem)
 def test_it_runs_and_says_so_in_one_line(path: Path, tmp_path: Path) -> None:
     (line,) = _run(path, directory=tmp_path).stdout.splitlines()
@@ -135,6 +139,7 @@ def test_all_programs_run_as_threads_of_a_simulated_gpu(tmp_path: Path) -> None:
     _simulated(NAMES, tmp_path)
 
 
+@lean
 def test_a_wrong_result_ends_a_program_with_a_failure(tmp_path: Path) -> None:
     source = (EXAMPLES / "vector_addition.py").read_text(encoding="utf-8")
     path = tmp_path / "wrong.py"
@@ -170,6 +175,7 @@ def _decoded(data: bytes) -> list[bytes]:
     return [row[1:] for row in rows]
 
 
+@lean
 def test_the_picture_shows_the_mandelbrot_set(tmp_path: Path) -> None:
     picture = tmp_path / "picture.png"
     done = _run(_PICTURE, picture, directory=tmp_path)

@@ -50,6 +50,7 @@ def blocks(extents: tuple[int, ...], size: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(-(-extent // each) for extent, each in zip(extents, size, strict=False))
 
 
+@pytest.mark.rotates(6)
 @pytest.mark.parametrize(
     "dims",
     [(32, 32, 32), (64, 128, 64), (16, 16, 16), (32, 2, 64), (4, 1, 32), (1, 8, 64)],

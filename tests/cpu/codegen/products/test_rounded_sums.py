@@ -92,6 +92,7 @@ def checked(module: Any, element: str, to: str, dims: Tiles, extents: Tiles, sca
     assert (c.base[:4096] == 3).all() and (c.base[-4096:] == 3).all(), extents
 
 
+@pytest.mark.rotates(6)
 @pytest.mark.parametrize("more_axes", [False, True])
 @pytest.mark.parametrize(
     "dims",

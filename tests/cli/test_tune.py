@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,9 @@ import pytest
 from tests.cli.conftest import Command
 from tests.model.support import requires_tools
 
+from tilewright.model.tables import Gpu
 from tilewright.tuning import decided
+from tilewright.tuning.ranking import Ranked
 
 pytest.importorskip("cuda.tile", reason="cuTile is not installed (pip install cuda-tile)")
 pytestmark = pytest.mark.usefixtures("lean_processes")
@@ -263,6 +267,12 @@ def test_a_search_goes_uphill(
     few = {"_WARPS": (8,), "_STAGES": (4,), "_WIDTHS": (4,), "_BANDS": (8,)}
     few |= {"_RESIDENT": (2,), "_PARTS": (2,)}
     monkeypatch.setattr(decided, "MOST_STEPS", 2)
+    changed = decided.changed
+
+    def few_in_the_second_step(best: Ranked, gpu: Gpu) -> Iterator[dict[str, Any]]:
+        return islice(changed(best, gpu), 3 if best.configuration else None)
+
+    monkeypatch.setattr(decided, "changed", few_in_the_second_step)
     for name, values in few.items():
         assert set(values) <= set(getattr(decided, name))
         monkeypatch.setattr(decided, name, values)

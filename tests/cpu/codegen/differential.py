@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from tests.cpu.codegen.support import same_bits
 from tests.machine.tileaa.support import checked, kernel_text
-from tests.sampling import is_long
+from tests.sampling import every_way, is_long
 
 from tilewright import LaunchOptions
 from tilewright.cpu import Program
@@ -26,10 +26,10 @@ VARIANTS: tuple[dict[str, Any], ...] = (
 
 def variants(*case: object) -> tuple[dict[str, Any], ...]:
     """Those for one of a test's many cases: the first and one of the others, which goes by the case, so that each has its share;
-    all with --long. Nearly all of the time goes into compiling."""
+    all with --long and of mutants. Nearly all of the time goes into compiling."""
     others = VARIANTS[1:]
     chosen = zlib.crc32(repr(case).encode()) % len(others)
-    return VARIANTS if is_long() else (VARIANTS[0], others[chosen])
+    return VARIANTS if every_way() else (VARIANTS[0], others[chosen])
 
 
 def run(

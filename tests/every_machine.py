@@ -18,31 +18,34 @@ Launch = Callable[[Any, Grid, Sequence[np.ndarray]], object]
 ARCHITECTURES = ("sm_80", "sm_90a", "sm_120a")
 
 
-def _reference(module: Any, grid: Grid, arrays: Sequence[np.ndarray]) -> object:
-    return ReferenceProgram(module).launch(None, grid, arrays)
+def _tileaa(module: Any) -> Any:
+    return ReferenceProgram(lower_to_tileaa(module, TileAAOptions(target="sm_100")).module)
 
 
-def _tileaa(module: Any, grid: Grid, arrays: Sequence[np.ndarray]) -> object:
-    lowered = lower_to_tileaa(module, TileAAOptions(target="sm_100")).module
-    return ReferenceProgram(lowered).launch(None, grid, arrays)
-
-
-def _cpu(**options: Any) -> Launch:
+def _cpu(**options: Any) -> Callable[[Any], Any]:
     given = LaunchOptions(**options)
-    return lambda module, grid, arrays: CpuProgram(module, options=given).launch(None, grid, arrays)
+    return lambda module: CpuProgram(module, options=given)
 
 
-def _simulator(arch: str) -> Launch:
-    return lambda module, grid, arrays: TileProgram(module, arch).launch(None, grid, arrays)
+def _simulator(arch: str) -> Callable[[Any], Any]:
+    return lambda module: TileProgram(module, arch)
 
 
-MACHINES: Mapping[str, Launch] = {
-    "reference": _reference,
+PROGRAMS: Mapping[str, Callable[[Any], Any]] = {
+    "reference": ReferenceProgram,
     "nv_tileaa": _tileaa,
     "cpu": _cpu(),
     "cpu-generic": _cpu(cpu="generic"),
     "cpu-checked": _cpu(checked=True),
 } | {f"sim:{arch}": _simulator(arch) for arch in ARCHITECTURES}
+"""Each makes a program of a verified module, whose code is made once."""
+
+
+def _launch(machine: str) -> Launch:
+    return lambda module, grid, arrays: PROGRAMS[machine](module).launch(None, grid, arrays)
+
+
+MACHINES: Mapping[str, Launch] = {machine: _launch(machine) for machine in PROGRAMS}
 """Each runs the only kernel of a verified module over a grid, in place."""
 
 

@@ -23,8 +23,10 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 
+from tests.sampling import MUTANT
+
 ROOT = Path(__file__).resolve().parent.parent
-VARIABLE = "TILEWRIGHT_MUTANT"
+VARIABLE = MUTANT
 LIMIT_S = 300
 
 _FLIPS: dict[type[ast.AST], type[ast.AST]] = {

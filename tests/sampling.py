@@ -24,6 +24,8 @@ import pytest
 
 #: The variable of the environment that says to modules of tests that the run is a long one.
 LONG = "TILEWRIGHT_TEST_LONG"
+#: The one that names the mutant (``tests/mutating.py``) that tests meet.
+MUTANT = "TILEWRIGHT_MUTANT"
 
 FOLDERS = (
     "tests/analysis/", "tests/bytecode/", "tests/cpu/", "tests/cutile/", "tests/dialects/", "tests/gpu/",
@@ -37,6 +39,11 @@ _FEW, _MANY = 6, 48
 def is_long() -> bool:
     """Whether the run has ``--long``."""
     return bool(os.environ.get(LONG))
+
+
+def every_way() -> bool:
+    """Whether all cases are compiled in all the ways that there are: in a long run, and where a mutant may hide in one."""
+    return is_long() or MUTANT in os.environ
 
 
 def some(seeds: range) -> range:

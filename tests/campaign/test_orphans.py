@@ -66,6 +66,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.usefixtures("lean_processes")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_search_that_is_interrupted(fifo: Fifo, tmp_path: Path, number: signal.Signals) -> None:
     """`tilewright tune`, by Ctrl-C, which reaches the whole group of a terminal."""

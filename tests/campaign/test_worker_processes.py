@@ -68,13 +68,13 @@ def test_a_campaign_that_is_left_ends_its_processes() -> None:
         running = processes.run([job("square", number=2), job("sleep", seconds=600)])
         assert next(running).value == 4
     deadline = time.monotonic() + 20
-    while threading.active_count() > 1 and time.monotonic() < deadline:
-        if all(
-            thread.name == "MainThread" or not thread.daemon for thread in threading.enumerate()
-        ):
-            break
+
+    def serving() -> bool:
+        return any("serve" in thread.name for thread in threading.enumerate())
+
+    while serving() and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not any("serve" in thread.name for thread in threading.enumerate())
+    assert not serving()
 
 
 @pytest.mark.parametrize("run", [run_job, lambda job: next(InProcess().run([job]))])

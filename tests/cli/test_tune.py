@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,9 @@ import pytest
 from tests.cli.conftest import Command
 from tests.model.support import requires_tools
 
+from tilewright.model.tables import Gpu
 from tilewright.tuning import decided
+from tilewright.tuning.ranking import Ranked
 
 pytest.importorskip("cuda.tile", reason="cuTile is not installed (pip install cuda-tile)")
 pytestmark = pytest.mark.usefixtures("lean_processes")
@@ -260,9 +264,15 @@ def test_a_search_goes_uphill(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It begins with what the compiler decides, and ends with nothing slower."""
-    few = {"_WARPS": (4, 8), "_STAGES": (2, 4), "_WIDTHS": (4, 8), "_BANDS": (0, 8)}
-    few |= {"_RESIDENT": (0, 2), "_PARTS": (1, 2)}
+    few = {"_WARPS": (8,), "_STAGES": (4,), "_WIDTHS": (4,), "_BANDS": (8,)}
+    few |= {"_RESIDENT": (2,), "_PARTS": (2,)}
     monkeypatch.setattr(decided, "MOST_STEPS", 2)
+    changed = decided.changed
+
+    def few_in_the_second_step(best: Ranked, gpu: Gpu) -> Iterator[dict[str, Any]]:
+        return islice(changed(best, gpu), 3 if best.configuration else None)
+
+    monkeypatch.setattr(decided, "changed", few_in_the_second_step)
     for name, values in few.items():
         assert set(values) <= set(getattr(decided, name))
         monkeypatch.setattr(decided, name, values)
@@ -275,6 +285,8 @@ def test_a_search_goes_uphill(
     tried = [row["configuration"] for row in found["ranked"]]
     assert len(tried) > 10
     assert all({name: n} in tried for name, n in (("warps", 8), ("stages", 4), ("width", 4)))
+    # The second step changes what the first has found.
+    assert any(len(decisions) == 2 for decisions in tried)
     record = json.loads(saved.read_text())
     assert record["seconds"] <= own["seconds"] * 1.01
     assert record["seconds_as_compiled"] == own["seconds"]

@@ -16,6 +16,7 @@ from tests.corpus import (
     cutile_kernels,
 )
 from tests.oracles import OracleRejected, disassemble, requires_tileirdisasm
+from tests.sampling import is_long
 
 pytestmark = pytest.mark.skipif(not cutile_available(), reason=CUTILE_MISSING)
 
@@ -276,8 +277,13 @@ def texts() -> dict[tuple[str, str], str]:
     return {
         (kernel.name, version): disassemble(kernel.export(version))
         for kernel in READABLE
-        for version in kernel.versions
+        for version in _versions(kernel)
     }
+
+
+def _versions(kernel: CorpusKernel) -> tuple[str, ...]:
+    """Each is a process of the disassembler. Those in the middle hold no operation that neither the oldest nor the newest has."""
+    return kernel.versions if is_long() else tuple({kernel.versions[0], kernel.versions[-1]})
 
 
 def _ids(kernel: CorpusKernel) -> str:
@@ -294,7 +300,7 @@ def test_the_corpus_is_large_enough():
 def test_every_export_is_read(texts: dict[tuple[str, str], str]):
     for kernel in READABLE:
         symbol = kernel.signature().symbol
-        for version in kernel.versions:
+        for version in _versions(kernel):
             assert f"entry @{symbol}(" in texts[kernel.name, version]
 
 
@@ -322,9 +328,8 @@ def test_no_kernel_could_start_earlier(kernel: CorpusKernel):
 @requires_tileirdisasm
 def test_each_kernel_reaches_its_ops(texts: dict[tuple[str, str], str]):
     for kernel in READABLE:
-        seen = {
-            op for version in kernel.versions for op in _OP.findall(texts[kernel.name, version])
-        }
+        found = (texts[kernel.name, version] for version in _versions(kernel))
+        seen = {op for text in found for op in _OP.findall(text)}
         assert kernel.ops <= seen, f"{kernel.name} lacks {sorted(kernel.ops - seen)}"
 
 

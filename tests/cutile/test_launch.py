@@ -448,7 +448,6 @@ def test_a_launch_keeps_no_array(more: tuple[object, ...], error: type[Exception
         return weakref.ref(x), raised
 
     launched()  # the first launch of a process imports much
-    gc.collect()
     gc.disable()
     try:
         left, raised = launched()

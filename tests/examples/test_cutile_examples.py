@@ -77,6 +77,10 @@ _PICTURE = EXAMPLES / "mandelbrot.py"
 _ALONE = [p for p in PROGRAMS if p.stem in ("softmax", "numpy_softmax")]
 
 
+#: For programs that do without torch, which cuTile imports wherever it is installed: most of the time of a short one.
+lean = pytest.mark.usefixtures("lean_processes")
+
+
 @pytest.mark.parametrize("path", _ALONE, ids=lambda path: path.stem)
 def test_it_runs_and_says_so_in_one_line(path: Path, tmp_path: Path) -> None:
     (line,) = _run(path, directory=tmp_path).stdout.splitlines()
@@ -127,7 +131,8 @@ def _simulated(names: list[str], directory: Path) -> None:
 
 
 def test_programs_run_as_threads_of_a_simulated_gpu(tmp_path: Path) -> None:
-    _simulated([name for name in NAMES if name not in _SLOWLY_SIMULATED][::2], tmp_path)
+    """Every third one: what is seen is that programs do, and tests/corpus has the operations. All with --long."""
+    _simulated([name for name in NAMES if name not in _SLOWLY_SIMULATED][::3], tmp_path)
 
 
 @pytest.mark.long
@@ -135,6 +140,7 @@ def test_all_programs_run_as_threads_of_a_simulated_gpu(tmp_path: Path) -> None:
     _simulated(NAMES, tmp_path)
 
 
+@lean
 def test_a_wrong_result_ends_a_program_with_a_failure(tmp_path: Path) -> None:
     source = (EXAMPLES / "vector_addition.py").read_text(encoding="utf-8")
     path = tmp_path / "wrong.py"
@@ -170,6 +176,7 @@ def _decoded(data: bytes) -> list[bytes]:
     return [row[1:] for row in rows]
 
 
+@lean
 def test_the_picture_shows_the_mandelbrot_set(tmp_path: Path) -> None:
     picture = tmp_path / "picture.png"
     done = _run(_PICTURE, picture, directory=tmp_path)

@@ -527,9 +527,9 @@ def test_tests_that_do_not_end_say_how_far_they_came(
     monkeypatch.setattr(benchmark, "GPU_TESTS", (str(tests),))
     run = benchmark.Run(tmp_path, "sm_90a", benchmark.time.monotonic() + 60, 1, {})
     monkeypatch.setattr(benchmark, "TEST_PROCESSES", 0)
-    monkeypatch.setattr(benchmark, "TESTS", 12.0)
+    monkeypatch.setattr(benchmark, "TESTS", 8.0)
     found = benchmark.gpu_tests(run)
-    assert found["summary"] == "no end within 12 s: 1 passed, 1 failed until then"
+    assert found["summary"] == "no end within 8 s: 1 passed, 1 failed until then"
     assert "test_b" in found["failed"][0]
     tests.write_text("def test_a(): pass\ndef test_b(): assert 0\n")
     monkeypatch.setattr(benchmark, "TESTS", 60.0)

@@ -20,7 +20,7 @@ from tilewright.passes import TilePass, parse_pipeline, run_pipeline
 from tilewright.text import parse
 
 #: Programs for each generator: in every run, and with --long.
-USUAL, LONG = 150, 25_350
+USUAL, LONG = 100, 25_400
 BATCH, LONG_BATCH = 25, 500
 #: Of so many programs one goes through the passes, too; verifier and order guard watch each pass.
 PASSES_EVERY = 8

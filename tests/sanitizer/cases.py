@@ -136,14 +136,18 @@ class Case:
 
     def symbol(self, name: str) -> str:
         """The whole name of the kernel ``bug`` or ``twin``."""
-        return _entry(self, self.module(), name).symbol
+        return self.entry(name).symbol
+
+    def entry(self, name: str) -> EntryOp:
+        """The kernel ``bug`` or ``twin``, to look at: of a module that is parsed once."""
+        return _entry(self, _looked_at(self), name)
 
     def arguments(self, seed: int = 0) -> dict[str, Value]:
         """Fresh launch arguments by name, in the order of the parameters.
 
         ``seed`` decides on what SPECs leave to chance. ``UsageError`` if a SPEC does not fit.
         """
-        parameters = parameters_of(_entry(self, self.module(), "bug"))
+        parameters = parameters_of(self.entry("bug"))
         values = bind(parameters, self.specs, seed)
         return {p.name: value for p, value in zip(parameters, values, strict=True)}
 
@@ -177,6 +181,11 @@ class Case:
             for place in places
             if isinstance(place, Span | NamedLocation) and place.file_name == self.path.name
         }
+
+
+@cache
+def _looked_at(case: Case) -> ModuleOp:
+    return case.module()
 
 
 def load(path: Path) -> Case:

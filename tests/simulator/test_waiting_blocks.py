@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from typing import Any
 
@@ -25,10 +26,14 @@ every_arch = pytest.mark.parametrize("arch", ARCHES)
 every_seed = pytest.mark.parametrize("seed", SEEDS)
 
 
+#: A kernel is lowered once for all seeds.
+loaded = functools.cache(tilewright.load)
+
+
 def launch(
     module: Any, grid: int, args: Any, *, arch: str = "sm_90a", **options: Any
 ) -> SimulationResult:
-    program = tilewright.load(module, machine=f"sim:{arch}")
+    program = loaded(module, machine=f"sim:{arch}")
     return program.launch(None, (grid,), list(args), LaunchOptions(**options))  # pyright: ignore[reportReturnType]
 
 

@@ -84,10 +84,10 @@ LONG: dict[str, Callable[[int], str]] = {
 }
 
 
-def _seconds(text: str) -> float:
-    """Of this process, for reading, checking and printing; the lesser of two tries."""
+def _seconds(text: str, tries_at_most: int = 2, enough: float = 0.0) -> float:
+    """Of this process, for reading, checking and printing; the least of some tries, of which one may be enough."""
     tries: list[float] = []
-    for _ in range(2):
+    while len(tries) < tries_at_most and min(tries, default=enough + 1) > enough:
         start = time.process_time()
         try:
             module = parse(text, "long.tileir")
@@ -102,14 +102,14 @@ def _seconds(text: str) -> float:
 @pytest.mark.parametrize("name", LONG)
 def test_time_is_linear(name: str) -> None:
     make = LONG[name]
-    short, long = _seconds(make(_SMALL)), _seconds(make(_SMALL * _FACTOR))
     # Below a few milliseconds what is measured is the machine.
-    assert long < _MOST * max(short, 0.005)
+    most = _MOST * max(_seconds(make(_SMALL)), 0.005)
+    assert _seconds(make(_SMALL * _FACTOR), enough=most * 0.99) < most
 
 
 @pytest.mark.parametrize("name", ["tile shape", "integer", "element bytes"])
 def test_hundred_thousand(name: str) -> None:
-    assert _seconds(LONG[name](100_000)) < 30
+    assert _seconds(LONG[name](100_000), enough=29) < 30
 
 
 @pytest.mark.parametrize("depth", [1, 2])

@@ -44,8 +44,8 @@ def test_work_grows_with_the_code_and_not_faster(rule: Callable[[int], str]) -> 
         module = _lowered(rule(count))
         return _calls(lambda: texts.append(compile_kernel(module).llvm_ir))
 
-    # From 200 to 800, so that what all kernels cost, and what only short code does, matters little.
-    short, long = calls(200), calls(800)
+    # From 150 to 600, so that what all kernels cost, and what only short code does, matters little.
+    short, long = calls(150), calls(600)
     assert long < 5 * short
     assert len(texts[1]) < 5 * len(texts[0])
     lengths = [part.count("\n") for part in texts[1].split("\ndefine ")[1:]]

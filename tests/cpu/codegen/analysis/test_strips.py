@@ -234,13 +234,16 @@ def test_rows_side_by_side(element: str, two: bool, cpu: str) -> None:
     remarks = compile_kernel(lower_to_tileaa(module).module, None, options).remarks
     told = any("whose rows are read side by side" in each.message for each in remarks)
     assert told == (not target.has("avx512f"))
+    programs = [
+        Program(module, LaunchOptions(cpu=cpu, **how))
+        for how in ({"checked": True}, {"threads": 1}, {"threads": 3})
+    ]
     for rows in (3, 64, 66):
         x = np.random.default_rng(rows).standard_normal((rows, columns)) * 4
         x = x.astype(dtype_of(element))
         found = []
-        for how in ({"checked": True}, {"threads": 1}, {"threads": 3}):
+        for program in programs:
             y, z = np.zeros((2, rows), x.dtype)
-            program = Program(module, LaunchOptions(cpu=cpu, **how))
             for _ in range(2):
                 program.launch("k", (rows,), (x, y, z, rows))
             found.append(y.tobytes() + z.tobytes())

@@ -66,7 +66,7 @@ TOGETHER = [
 ]
 
 
-@pytest.mark.rotates(8)
+@pytest.mark.rotates(12)
 @pytest.mark.skipif(sys.platform == "win32", reason="pages are protected by mprotect")
 @pytest.mark.parametrize("scatters", [False, True])
 @pytest.mark.parametrize("names", [*ALONE, *TOGETHER], ids=" and ".join)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.every_machine import MACHINES
+from tests.every_machine import MACHINES, PROGRAMS
 
 from tilewright.text import parse
 
@@ -58,12 +58,13 @@ def kernel(bits: int, sign: str, lanes: int, access: str, index: str) -> str:
 def test_numbers_that_wrap_between_lanes(bits: int, sign: str, index: str, access: str) -> None:
     lanes, half = 64, 1 << bits - 1
     module = parse(kernel(bits, sign, lanes, access, index))
+    programs = {machine: PROGRAMS[machine](module) for machine in ("reference", *COMPILED)}
     x = np.arange(1, 301, dtype=np.int32)
     for offset in (-1, -8, -lanes, 0, 5, 63, 280, half - 1, half - 9, -half, -half + 7):
         found = {}
-        for machine in ("reference", *COMPILED):
+        for machine, program in programs.items():
             y = np.full(300, -7, np.int32)
-            MACHINES[machine](module, (1, 1, 1), [x.copy(), y, offset])
+            program.launch(None, (1, 1, 1), [x.copy(), y, offset])
             found[machine] = y.tolist()
         for machine in COMPILED:
             assert found[machine] == found["reference"], (machine, offset)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -106,8 +107,13 @@ def _expected(mode: str, x: Any, values: Any, bins: Any, masked: bool) -> Any:
 
 def _run(module: Any, x: Any, values: Any, bins: Any, **options: Any) -> Any:
     found, out = bins.copy(), np.zeros_like(values)
-    Program(module, options=LaunchOptions(**options)).launch("k", BLOCKS, (x, values, found, out))
+    _program(module, **options).launch("k", BLOCKS, (x, values, found, out))
     return found
+
+
+@functools.lru_cache(maxsize=8)
+def _program(module: Any, **options: Any) -> Program:
+    return Program(module, options=LaunchOptions(**options))
 
 
 @pytest.mark.parametrize("masked", [False, True], ids=["all", "masked"])

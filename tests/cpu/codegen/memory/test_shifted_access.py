@@ -169,7 +169,7 @@ def check_seed(seed: int) -> None:
     }
     # The body loads these two itself, as scalars.
     results = {} if store else {"out": np.zeros((rows, columns), dtype)}
-    agree(body, inputs, results)
+    agree(body, inputs, results, case=(seed,))
 
 
 @pytest.mark.rotates(3)

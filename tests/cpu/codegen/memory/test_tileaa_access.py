@@ -94,6 +94,7 @@ nv_tileaa.store %mem_a[%two, %two], %b, %m {store}
 """,
         {"a": a, "b": b, "m": m},
         {key: numbers(dtype, (8, 16), 2) for key in "rsuvw"},
+        case=(element(a), name),
     )
 
 
@@ -140,6 +141,7 @@ nv_tileaa.scatter_store %mem_a[%rows, %columns], %b, %m {store}
 """,
         {"a": a, "b": b, "m": m, "i": rows, "j": columns},
         {key: numbers(dtype, (4, 8), 2) for key in "rsu"},
+        case=(element(a), name),
     )
 
 
@@ -267,6 +269,7 @@ def test_atomics_of_tiles(dtype: object, mode: str) -> None:
 """,
         {"a": a, "b": b, "m": m},
         {key: numbers(dtype, (4, 8), 2) for key in "rsuv"},
+        case=(element(a), mode),
     )
 
 
@@ -458,6 +461,7 @@ nv_tileaa.store %moved, %u {store} : {ptrs}, {shape}
 """,
         {"a": a, "b": b, "m": m},
         {key: numbers(dtype, (4, 8), 2) for key in "rsu"},
+        case=(element(a), name),
     )
 
 

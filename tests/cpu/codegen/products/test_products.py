@@ -127,7 +127,7 @@ def test_float_products_of_arrays(element: str, dims: Tiles):
         assert (np.abs(c - wide_a @ wide_b) <= (2 * k + 2) * unit * magnitude).all(), (m, n, k)
 
 
-@pytest.mark.rotates(6)
+@pytest.mark.rotates(10)
 @pytest.mark.parametrize("cpu", levels("host", "x86-64-v3", "generic"))
 @pytest.mark.parametrize("dims", [(1, 128, 16), (2, 16, 64), (8, 64, 32), (16, 64, 64)], ids=str)
 @pytest.mark.parametrize("element", ["f32", "f16", "bf16", "f64", "f8E4M3FN"])
@@ -143,7 +143,7 @@ def test_products_of_few_rows(element: str, dims: Tiles, cpu: str):
     assert (c == wide[0] @ wide[1]).all()
 
 
-@pytest.mark.rotates(6)
+@pytest.mark.rotates(10)
 @pytest.mark.parametrize("begin", [0, 3])
 @pytest.mark.parametrize(
     "dims", [(1, 32, 16), (2, 64, 64), (8, 32, 32), (1, 512, 32), (2, 256, 4), (4, 256, 8)], ids=str
@@ -530,7 +530,7 @@ def _turned_in_a_batch(element: str, result: str, dims: Tiles):
     return module.build()
 
 
-@pytest.mark.rotates(5)
+@pytest.mark.rotates(8)
 @pytest.mark.parametrize("cpu", LEVELS)
 @pytest.mark.parametrize("dims", [(32, 32, 32), (16, 64, 64), (32, 16, 4), (8, 8, 16)], ids=str)
 @pytest.mark.parametrize("element", ["f32", "bf16", "i8"])
@@ -540,13 +540,14 @@ def test_turned_factors_are_packed_as_they_lie(element: str, dims: Tiles, cpu: s
     module = _turned_in_a_batch(element, result, dims)
     compiled = compile_kernel(lower_to_tileaa(module).module, None, CompileOptions(cpu=cpu))
     assert not [remark for remark in compiled.remarks if remark.kind == "buffer"]
+    program = Program(module, LaunchOptions(threads=1, cpu=cpu))
     rng = np.random.default_rng(23)
     for m, n in ((dims[0] * 2, dims[1]), (dims[0] + 3, dims[1] * 2 - 1)):
         a, b = (rng.integers(-4, 5, (3, rows, dims[2])) for rows in (m, n))
         c = np.full((3, m, n), -1, dtype_of(result))
         grid = (3, -(-m // dims[0]), -(-n // dims[1]))
         arrays = a.astype(dtype_of(element)), b.astype(dtype_of(element)), c
-        Program(module, LaunchOptions(threads=1, cpu=cpu)).launch(None, grid, (*arrays, m, n))
+        program.launch(None, grid, (*arrays, m, n))
         np.testing.assert_array_equal(c, a @ b.swapaxes(1, 2))
 
 
@@ -631,7 +632,7 @@ def _one_of_a_batch(element: str, result: str, dims: Tiles):
     return module.build()
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.rotates(6)
 @pytest.mark.parametrize("cpu", levels("host", "x86-64-v3", "generic"))
 @pytest.mark.parametrize("dims", [(32, 32, 32), (64, 64, 16), (32, 8, 64), (64, 16, 8)], ids=str)
 @pytest.mark.parametrize("element", ["f32", "f64", "f16"])

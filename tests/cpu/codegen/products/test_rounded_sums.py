@@ -68,6 +68,11 @@ def rounding(
     return module.build()
 
 
+@functools.lru_cache(maxsize=4)
+def _program(module: Any) -> Program:
+    return Program(module, options=LaunchOptions(threads=1))
+
+
 def checked(module: Any, element: str, to: str, dims: Tiles, extents: Tiles, scale: float) -> None:
     """Run it on integers times a power of two, of which sums are exact."""
     m, n, k = extents
@@ -79,9 +84,7 @@ def checked(module: Any, element: str, to: str, dims: Tiles, extents: Tiles, sca
     )
     c = among_others(np.full((m, n), 5, dtype_of(to)), 3)
     d = np.zeros((m, n), np.float32)
-    Program(module, options=LaunchOptions(threads=1)).launch(
-        None, blocks((m, n), dims), (a, b, c, d, m, n, k)
-    )
+    _program(module).launch(None, blocks((m, n), dims), (a, b, c, d, m, n, k))
     exact = (whole[0] @ whole[1]).astype(np.float32) * np.float32(scale)
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(c, exact.astype(dtype_of(to)), err_msg=str(extents))
@@ -89,6 +92,7 @@ def checked(module: Any, element: str, to: str, dims: Tiles, extents: Tiles, sca
     assert (c.base[:4096] == 3).all() and (c.base[-4096:] == 3).all(), extents
 
 
+@pytest.mark.rotates(6)
 @pytest.mark.parametrize("more_axes", [False, True])
 @pytest.mark.parametrize(
     "dims",

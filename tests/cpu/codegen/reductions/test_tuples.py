@@ -154,6 +154,7 @@ def test_scans_of_tuples(name: str, shape: tuple[int, ...], axis: int, reverse: 
         _text("scan", body, given, results, more),
         {f"a{n}": array for n, array in enumerate(given)},
         {f"r{n}": array for n, array in enumerate(results)},
+        case=(name, shape, axis, reverse),
     )
 
 
@@ -167,6 +168,7 @@ def test_reductions_of_tuples(name: str, shape: tuple[int, ...], axis: int, _: b
         _text("reduce", body, given, results, f"axis = {axis} : i32"),
         {f"a{n}": array for n, array in enumerate(given)},
         {f"r{n}": array for n, array in enumerate(results)},
+        case=(name, shape, axis),
     )
 
 
@@ -259,6 +261,7 @@ def test_extrema_of_zeros_and_nan(
             _text(kind, body, held, results, more),
             {"a0": held[0], "a1": held[1]},
             {"r0": results[0], "r1": results[1]},
+            case=(element, shape, kind, one),
         )
 
 

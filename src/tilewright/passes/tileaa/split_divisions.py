@@ -58,7 +58,8 @@ class SplitDivisions(TileAAPass):
     fraction), are computed once for each run as well. Accesses then see which of their elements lie side by side, or are the same.
 
     Remainders of consecutive numbers whose runs are shorter, as of ``(i + 1) % width``, become ``x - floor(x / c) c``, also for
-    a ``c`` that is only known when the kernel runs, if it is positive: within a tile the quotient changes at most once or twice.
+    a ``c`` that is only known when the kernel runs, if it is positive, and so do those of such quotients and of what they leave:
+    between the places where a quotient changes the numbers are consecutive.
 
     Rewrites ``floordivsi``, ``divui``, ``remui`` and the remainder whose sign follows the divisor (``remsi`` and a
     correction) by a positive constant, on tiles of one axis; ``g`` is from 8 up to 64, or the whole tile. Cost: one walk.

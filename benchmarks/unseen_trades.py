@@ -102,6 +102,24 @@ def weighted_moments(x, weights, means, spreads, rows: ct.Constant[int], tile: c
 
 
 @ct.kernel
+def merged(most, sums, out, rows: ct.Constant[int], parts: ct.Constant[int]):
+    """Logarithms of sums of exponentials from those of parts: maxima and sums beside them, merged in pairs."""
+    i = ct.bid(0)
+
+    def joined(m, s, n, t):
+        high = ct.maximum(m, n)
+        return high, s * ct.exp(m - high) + t * ct.exp(n - high)
+
+    high, total = ct.reduce(
+        (ct.load(most, (i, 0), (rows, parts)), ct.load(sums, (i, 0), (rows, parts))),
+        1,
+        joined,
+        (-1e30, 0.0),
+    )
+    ct.store(out, (i,), high + ct.log(total))
+
+
+@ct.kernel
 def runs(x, starts, values, counts, tile: ct.Constant[int]):
     """Where runs of equal bytes begin in each row, of what, and how many there are."""
     row = ct.bid(0)
@@ -393,6 +411,40 @@ def _grouped(groups: int, many: int) -> Row:
         amounts,
         outputs=4,
         clear=clear,
+        more=by_numba(make),
+    )
+
+
+def _merged(rows_: int, parts: int) -> Row:
+    most, sums = normal(rows_, parts), normal(rows_, parts + 1)[:, 1:].abs().contiguous() + 1
+
+    def theirs(most, sums):
+        high = most.amax(1, keepdim=True)
+        return high[:, 0] + torch.log((sums * torch.exp(most - high)).sum(1))
+
+    def make(nb):
+        @nb.njit
+        def run(most, sums, out):
+            for i in range(most.shape[0]):
+                high, total = most[i, 0], np.float32(0)
+                for j in range(most.shape[1]):
+                    high = max(high, most[i, j])
+                for j in range(most.shape[1]):
+                    total += sums[i, j] * np.exp(most[i, j] - high)
+                out[i] = high + np.log(total)
+
+        made = np.empty(rows_, np.float32)
+        return lambda: run(array(most), array(sums), made)
+
+    return beside_torch(
+        f"statistics of softmax of {parts} parts merged in pairs, {rows_} rows, tiles 16x{parts}",
+        merged,
+        (rows_ // 16,),
+        (most, sums, torch.empty(rows_), 16, parts),
+        theirs,
+        most,
+        sums,
+        bound=1e-5,
         more=by_numba(make),
     )
 
@@ -791,6 +843,7 @@ def rows() -> list[Callable[[], Row]]:
         lambda: _stretched(1024, 1024),
         lambda: _weighted_moments(2048, 1000, _F32),
         lambda: _weighted_moments(1024, 1000, _F64),
+        lambda: _merged(16384, 32),
         lambda: _runs(512, 4000),
         lambda: _moving(1024, 1024, 20),
         lambda: _drawdown(512, 4096, _F32),

@@ -117,11 +117,21 @@ def _compared(k: Builder, v: dict[str, Value]) -> Value:
     return k.exti(more, to="i8", signedness="unsigned")
 
 
+def _of_one_channel(k: Builder, v: dict[str, Value]) -> Value:
+    """Pixels of four bytes, by the last of them."""
+    pixels = k.reshape(v["u8"], shape=(TILE // 4, 4))
+    share = k.extract(pixels, [k.constant(0, "i32"), k.constant(3, "i32")], shape=(TILE // 4, 1))
+    under = k.reshape(v["u8_too"], shape=(TILE // 4, 4))
+    mixed = (k.broadcast(share, shape=(TILE // 4, 4)) * under + 128) >> 8
+    return k.trunci(k.reshape(mixed, shape=(TILE,)), to="i8")
+
+
 CASES: dict[str, tuple[Compute, str, set[str]]] = {
     "rounded mean": (_rounded_mean, "i8", {"i16", "i8"}),
     "clamped": (_clamped, "i8", {"i16", "i8"}),
     "low bits of what wraps": (_wraps, "i8", {"i8", "i16"}),
     "what is shifted": (_kept_wide, "i8", {"i8", "i32"}),
+    "one channel of pixels": (_of_one_channel, "i8", {"i8", "i16"}),
     "floats": (_as_floats, "f32", {"i16"}),
     "compared": (_compared, "i8", {"i16"}),
 }

@@ -20,7 +20,12 @@ from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOrScan
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.memory import Load, Store
-from tilewright.dialects.nv_tileaa.ops.shapes import MakeRangeOp, Rearrangement
+from tilewright.dialects.nv_tileaa.ops.shapes import (
+    ExtractOp,
+    ExtractSliceOp,
+    MakeRangeOp,
+    Rearrangement,
+)
 from tilewright.passes.base import inherit_location
 from tilewright.passes.tileaa.base import TileAAPass
 from tilewright.passes.tileaa.matching import REPEATING, erase_with_sources, integer_of
@@ -281,8 +286,8 @@ class Part:
     def _inputs(self) -> Iterator[SSAValue]:
         """What operations read that is wide, and not made by them."""
         for op in self.operations:
-            for value in op.operands:
-                if _width(value) > 1 and value.owner not in self.operations:
+            for value in _numbers(op):
+                if value.owner not in self.operations:
                     yield value
 
     def rewrite(self) -> None:
@@ -306,7 +311,8 @@ class Part:
             kind = _UNSIGNED[kind]
         elif isinstance(op, Division):
             kind = _UNSIGNED.get(kind, kind)
-        operands = [v if _width(v) == 1 else self._low(v, op) for v in op.operands]
+        numbers = _numbers(op)
+        operands = [self._low(v, op) if v in numbers else v for v in op.operands]
         kept = {name: p for name, p in op.properties.items() if name != "overflowFlags"}
         ty = _typed(value, self.narrow.bits)
         return self._insert(kind.create(operands=operands, result_types=[ty], properties=kept), op)
@@ -383,6 +389,13 @@ class Part:
         Rewriter.insert_op(op, InsertPoint.after(like))
         op.results[0].name_hint = like.results[0].name_hint
         return op.results[0]
+
+
+def _numbers(op: Operation) -> list[SSAValue]:
+    """The operands that an operation makes its result of, and neither chooses by nor says by where: conditions and offsets."""
+    if isinstance(op, ExtractOp | ExtractSliceOp):
+        return [op.source]
+    return [value for value in op.operands if _width(value) > 1]
 
 
 def _typed(value: SSAValue, bits: int) -> Attribute:

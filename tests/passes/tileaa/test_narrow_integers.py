@@ -181,6 +181,40 @@ def test_one_sum_of_two_that_is_stored_wide_is_not_worth_it() -> None:
     assert _widths(run_pipeline(kernel, PASSES)) - {"i64"} == {"i32"}
 
 
+def test_a_carried_tile_is_extended_again_where_others_read_it() -> None:
+    """What the extension reads is made by a block, not by an operation."""
+    module = ModuleBuilder()
+    names = {"c": ptr("i16"), "wide": ptr("i64"), "low": ptr("i16"), "n": "i32"}
+    with module.entry("k", names) as k:
+        place = k.arange(TILE)
+
+        def at(base: Value) -> Value:
+            return k.offset(k.broadcast(k.reshape(base, shape=(1,)), shape=(TILE,)), place)
+
+        def body(k: Builder, i: Value, held: Value) -> list[Value]:
+            word = k.exti(
+                k.exti(held, to="i32", signedness="signed"), to="i64", signedness="signed"
+            )
+            k.store_ptr_tko(at(k.args.wide), word)
+            low = k.trunci((word * word + word) * word, to="i16")
+            k.store_ptr_tko(at(k.args.low), low)
+            return [low]
+
+        held, _ = k.load_ptr_tko(at(k.args.c))
+        k.for_(k.constant(0, "i32"), k.args.n, k.constant(1, "i32"), [held], body)
+    kernel = module.build()
+    after = run_pipeline(kernel, PASSES, verify_each=True)
+    assert "i16" in _widths(after)
+    c = _arrays(3)[2]
+    found = []
+    for made in (lower_to_tileaa(kernel).module, after):
+        wide, low = np.zeros(TILE, np.int64), np.zeros(TILE, np.int16)
+        tilewright.run(made, "k", (1,), (c.copy(), wide, low, 3))
+        found.append((wide, low))
+    np.testing.assert_array_equal(*(wide for wide, _ in found))
+    np.testing.assert_array_equal(*(low for _, low in found))
+
+
 def _random(k: Builder, v: dict[str, Value], draw: random.Random, depth: int) -> Value:
     """A random formula of numbers that were loaded."""
 

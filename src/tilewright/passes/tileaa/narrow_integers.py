@@ -328,8 +328,7 @@ class Part:
         ty = _typed(value, bits)
         if _width(value) == bits:
             return value
-        if _width(value) < bits:
-            raise AssertionError("narrower than what it is narrowed to")
+        assert _width(value) > bits
         if isinstance(owner, arith.ConstantOp):
             low = [number & (1 << bits) - 1 for number in owner.bits()]
             return self._insert(arith.ConstantOp.from_bits(ty, low), owner)
@@ -353,34 +352,35 @@ class Part:
         if isinstance(op, arith.TruncIOp) and _width(op.results[0]) <= self.narrow.bits:
             low = self._made[value]
             same = _width(low) == _width(op.results[0])
-            made = (
-                low if same else self._insert(arith.TruncIOp.of(low, result=op.results[0].type), op)
-            )
-            op.results[0].replace_all_uses_with(made)
-            Rewriter.erase_op(op)
+            ty = op.results[0].type
+            self._put(op, low if same else self._insert(arith.TruncIOp.of(low, result=ty), op))
         elif isinstance(op, arith.CmpiOp):
             signed = self.narrow.sign_of(*op.operands)
             name = op.predicate_name if signed else op.predicate_name.replace("s", "u", 1)
             low = [self._low(each, op) for each in op.operands]
-            made = self._insert(arith.CmpiOp.compare(name, *low), op)
-            op.results[0].replace_all_uses_with(made)
-            Rewriter.erase_op(op)
+            self._put(op, self._insert(arith.CmpiOp.compare(name, *low), op))
         elif isinstance(op, FromInteger):
             signed = self.narrow.sign_of(value) and isinstance(op, arith.SIToFPOp)
             kind = arith.SIToFPOp if signed else arith.UIToFPOp
-            made = self._insert(kind.of(self._made[value], result=op.results[0].type), op)
-            op.results[0].replace_all_uses_with(made)
-            Rewriter.erase_op(op)
+            made = kind.of(self._made[value], result=op.results[0].type)
+            self._put(op, self._insert(made, op))
         else:
             op.operands[use.index] = self._wide(value)
 
+    def _put(self, op: Operation, value: SSAValue) -> None:
+        """Put a value in the place of an operation."""
+        op.results[0].replace_all_uses_with(value)
+        Rewriter.erase_op(op)
+
     def _wide(self, value: SSAValue) -> SSAValue:
         """Return a result in its own type again."""
-        low = self._made[value]
-        assert isinstance(low.owner, Operation)
+        low, owner = self._made[value], value.owner
+        assert isinstance(owner, Operation)
         if value not in self._extended:
             kind = arith.ExtSIOp if self.narrow.sign_of(value) else arith.ExtUIOp
-            self._extended[value] = self._insert(kind.of(low, result=value.type), low.owner)
+            # What was made of the operation stands behind it; what it extended, before it.
+            behind = low.owner if isinstance(low.owner, Operation) else owner
+            self._extended[value] = self._insert(kind.of(low, result=value.type), behind)
         return self._extended[value]
 
     def _insert(self, op: Operation, like: Operation) -> SSAValue:

@@ -169,11 +169,13 @@ def no_test_touches_the_users_cache(tmp_path_factory: pytest.TempPathFactory):
 
 
 @pytest.fixture(scope="module")
-def quick_collections() -> None:
+def quick_collections() -> Iterator[None]:
     """A module's tests collect garbage often. What earlier modules have left is walked once, not each time: in a full run
     that takes seconds."""
     gc.collect()
     gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")

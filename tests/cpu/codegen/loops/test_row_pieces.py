@@ -13,6 +13,7 @@ from tilewright import LaunchOptions
 from tilewright.builder import Builder, ModuleBuilder, Value, ptr
 from tilewright.cpu import Program
 from tilewright.cpu.codegen.loops import over_shapes
+from tilewright.cpu.codegen.loops.row_ends import PIECES_REMARK
 from tilewright.cpu.compile import CompileOptions, compile_kernel
 from tilewright.dialects.cuda_tile.attributes import BoundedAttr
 from tilewright.lowering import lower_to_tileaa
@@ -110,5 +111,6 @@ def test_rows_of_several_vectors_are_taken_in_pieces(
 
     monkeypatch.setattr(over_shapes, "loops_by_pieces", noted)
     shape = {"width": 100, "height": 40, "by": 20, "more": 0, "fixed": [], "masked": False}
-    compile_kernel(lower_to_tileaa(_kernel(shape, tile)).module, None, CompileOptions())
-    assert bool(taken) == pieces
+    module = lower_to_tileaa(_kernel(shape, tile)).module
+    remarks = compile_kernel(module, None, CompileOptions()).remarks
+    assert bool(taken) == any(each.message == PIECES_REMARK for each in remarks) == pieces

@@ -13,6 +13,7 @@ from tests.machine.tileaa.support import checked, element, kernel_text
 from tilewright import LaunchOptions
 from tilewright.cpu import Program
 from tilewright.cpu.compile import CompileOptions, compile_kernel
+from tilewright.cpu.target import cpu_target
 
 LONG = 700
 
@@ -71,7 +72,7 @@ def test_lanes_that_are_off_are_not_written(dtype: Any, wide: bool, tile: int) -
             assert same_bits(memory, right).all(), (cpu, on)
 
 
-@pytest.mark.skipif("x86-64-v3" not in LEVELS, reason="code for AVX2, which this processor has not")
+@pytest.mark.skipif(not cpu_target().is_x86, reason="levels of x86")
 @pytest.mark.parametrize("dtype", [np.float32, np.int8, np.float64])
 def test_no_lane_has_a_branch_of_its_own(dtype: Any) -> None:
     """LLVM makes one for each lane of ``masked.scatter`` where the processor scatters nothing."""

@@ -48,6 +48,7 @@ from tilewright.cpu.codegen.loops.on_the_way import FILLED, written_on_the_way
 from tilewright.cpu.codegen.loops.over_shapes import Body, Shape
 from tilewright.cpu.codegen.loops.row_ends import (
     PART_REMARK,
+    PIECES_REMARK,
     REMARK,
     Into,
     Limits,
@@ -629,20 +630,20 @@ class FunctionEmitter:
         ends = [] if into.through else into.all_ends(guard)
         if ends is None or self.rarely:
             return None
-        found = row_part(self.builder, tiles, ends, into.through, *shape)
-        if found is None:
+        part = row_part(self.builder, tiles, ends, into.through, *shape)
+        if part is None:
             return None
-        self.unit.remarks.add("loop", PART_REMARK, self._at)
-        part, turns = found
         dims, axis, width = shape
-        if not turns or prod(dims) != dims[axis] or dims[axis] < FEWEST_VECTORS * width:
+        if not part.turns or prod(dims) != dims[axis] or dims[axis] < FEWEST_VECTORS * width:
+            self.unit.remarks.add("loop", PART_REMARK, self._at)
             return part
+        self.unit.remarks.add("loop", PIECES_REMARK, self._at)
 
         def around(nest: LoopNest, place: Value) -> RowPart:
             at = place, nest.depth
             found = row_part(nest.inner, tiles, ends, into.through, *shape, place=at)
             assert found is not None
-            return found[0]
+            return found
 
         return RowPieces(around)
 

@@ -50,6 +50,7 @@ REMARK = (
 PART_REMARK = (
     "vectors of a row that reach no end and no limit go without checks, the rest with them"
 )
+PIECES_REMARK = "rows of flat indices go without checks in pieces within which their quotients stay"
 #: What is told of reductions of padded rows in buffers.
 PADDING_REMARK = "reductions end in the padding of rows where more of it changes nothing"
 #: Rows of fewer vectors are not worth more code, of the first kind and of the second.
@@ -167,10 +168,9 @@ def row_part(
     axis: int,
     width: int,
     place: tuple[Value, int] | None = None,
-) -> tuple[RowPart, bool] | None:
+) -> RowPart | None:
     """Where rows of a shape need no checks, by the formulas of what is read through pointers and of what is written
-    ``through`` them, and whether quotients change along them; None where they do not tell, or nothing asks for checks along the
-    row. ``tiles``, ``written``: as for ``row_end``. ``place``: around which, known within so many loops; None: the middle."""
+    ``through`` them; None where they do not tell, or nothing asks for checks along the row. ``tiles``, ``written``: as for ``row_end``. ``place``: around which, known within so many loops; None: the middle."""
     vectors = dims[axis] // width if dims else 0
     if width == 1 or vectors < _FEWEST_PARTS:
         return None
@@ -195,9 +195,7 @@ def row_part(
         return None
     for limits in written:
         found.add(limits, dims, coords, row)
-    tail = found.only_pointers
-    part = part_of_row(b, spans, found.along, found.conditions, width, tail=tail)
-    return part, spans.turns
+    return part_of_row(b, spans, found.along, found.conditions, width, tail=found.only_pointers)
 
 
 def end_of_part(b: Builder, part: RowPart, extent: int, width: int, rounds: int) -> RowEnd:

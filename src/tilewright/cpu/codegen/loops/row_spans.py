@@ -409,6 +409,8 @@ class RowPart:
     instead: Mapping[int, Tile] = field(default_factory=dict[int, Tile])
     reached: Value | None = None
     """Where what needs no checks ends, though no vector may."""
+    turns: bool = False
+    """Whether quotients change along the row."""
 
 
 def part_of_row(
@@ -441,7 +443,7 @@ def part_of_row(
     end = b.and_(llvm.intrinsic(b, "smax", [last, zero]), vector)
     some = b.and_(b.icmp_signed("<", begin, end), holds)
     ends = [b.select(some, place, zero) for place in (begin, end)]
-    part = RowPart(ends[0], ends[1], total, instead=spans.instead, reached=last)
+    part = RowPart(ends[0], ends[1], total, instead=spans.instead, reached=last, turns=spans.turns)
     part = part if spans.off else _with_idle(b, spans, part, width)
     if not tail or not spans.off:
         return part

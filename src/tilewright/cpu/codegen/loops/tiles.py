@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import islice
 from math import prod
 
 from llvmlite import ir
@@ -699,3 +700,15 @@ class Shifted:
             else:
                 found.append(nest.plus(index, Lane(offset), align))
         return (*found, *coords[len(self.offsets) - self.leading :])
+
+
+#: Tiles that numbers in memory have no part in.
+FORMULAS = (Elementwise, Mapped, Range, Uniform)
+
+
+def is_formula(tile: Tile, most: int | None = None) -> bool:
+    """Whether numbers in memory have no part in a tile; ``most``: nor does it consist of more tiles."""
+    tiles = list(islice(walk(tile), None if most is None else most + 1))
+    return all(isinstance(each, FORMULAS) for each in tiles) and (
+        most is None or len(tiles) <= most
+    )

@@ -30,13 +30,12 @@ from tilewright.cpu.codegen.loops.tiles import (
     Range,
     Tile,
     Uniform,
+    is_formula,
     walk,
 )
 
 #: Element types whose registers hold the number, read as signed.
 _WIDTHS = {"i16": 16, "i32": 32, "i64": 64, "index": 64}
-#: Tiles that numbers in memory have no part in.
-_FORMULAS = (Elementwise, Mapped, Range, Uniform)
 MOST_TILES = 64
 """How many tiles are looked at for one access."""
 
@@ -242,7 +241,7 @@ class Spans:
         try:
             return self._compute(tile)
         except Unknown:
-            if prod(tile.dims) == 1 and all(isinstance(t, _FORMULAS) for t in walk(tile)):
+            if prod(tile.dims) == 1 and is_formula(tile, MOST_TILES):
                 self._go_back(before)
                 at = tuple(fixed(0) for _ in tile.dims)
                 return self.uniform(LoopNest(self.b).eval(tile, at).value, bits_of(tile))

@@ -432,7 +432,7 @@ def scatter_to(b: Builder, pointers: Value, data: Value, element: Element, on: V
     """Write lanes behind pointers where the mask is on, in ascending order: of equal pointers the last lane stays.
 
     LLVM takes a branch for each lane where the processor scatters nothing, and branches on numbers from memory are foretold
-    badly. Lanes that are off go to the stack instead, unless all are.
+    badly. Lanes that are off go to the stack instead.
     """
     size = ir.Constant(I32, element.buffer_bytes)
     target = llvm.target_of(b)

@@ -20,9 +20,9 @@ from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Index, fixed
 from tilewright.cpu.codegen.loops.lane_strides import is_one_number, lane_strides_of
 from tilewright.cpu.codegen.loops.tiles import (
+    FORMULAS,
     Elementwise,
     Mapped,
-    Range,
     Strided,
     Tile,
     Uniform,
@@ -34,7 +34,6 @@ _SHORTEST, _ROUND = 16, 8
 _LANES = 8
 #: How many bytes are read for an address at most.
 _MOST_READ = 2
-_FORMULAS = (Elementwise, Mapped, Range, Uniform)
 #: Bytes that updates go to which are off.
 _SPARE = 64
 
@@ -71,7 +70,7 @@ def goes_by_list(value: Tile, pointers: Tile, *, exact: bool) -> bool:
     if prod(pointers.dims) < _SHORTEST or not is_one_number(value):
         return False
     if (
-        sum(t.element.memory_bytes for t in walk(pointers) if not isinstance(t, _FORMULAS))
+        sum(t.element.memory_bytes for t in walk(pointers) if not isinstance(t, FORMULAS))
         > _MOST_READ
     ):
         return False

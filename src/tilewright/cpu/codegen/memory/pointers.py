@@ -41,10 +41,10 @@ from tilewright.cpu.codegen.loops.tiles import (
     Loose,
     Mapped,
     PointerAccess,
-    Range,
     Tile,
     Uniform,
     guards,
+    is_formula,
     to_buffer,
     walk,
 )
@@ -85,8 +85,6 @@ from tilewright.cpu.codegen.memory.views import TilePosition, whole
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops import memory as M
 
-#: Tiles that numbers in memory have no part in.
-_FORMULAS = (Elementwise, Mapped, Range, Uniform)
 #: Stores for each of which more loads are made gain too little from bypassing the caches for a nest of their own.
 _MOST_READ = 6
 
@@ -134,7 +132,7 @@ class PointerLoad(Tile):
 
     @property
     def gathers(self) -> bool:
-        return not all(isinstance(tile, _FORMULAS) for tile in walk(self.pointers))
+        return not is_formula(self.pointers)
 
     @property
     def computed(self) -> tuple[Tile, ...]:
@@ -757,7 +755,7 @@ class _PointerStore:
         element, addresses = self.value.element, nest.vector(self.pointers, coords)
         limited = lane_steps is None or lane_steps.limited
         if lane_steps is None:
-            may_run = all(isinstance(tile, _FORMULAS) for tile in walk(self.pointers))
+            may_run = is_formula(self.pointers)
         else:
             may_run = lane_steps.is_run(element.memory_bytes)
         if not may_run:

@@ -17,7 +17,7 @@ from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import fixed
 from tilewright.cpu.codegen.loops.lane_strides import along_last
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
-from tilewright.cpu.codegen.loops.tiles import Elementwise, Mapped, Range, Tile, Uniform, walk
+from tilewright.cpu.codegen.loops.tiles import Tile, is_formula
 from tilewright.cpu.codegen.loops.value_ranges import Whole, reach
 from tilewright.dialects.nv_tileaa.ops.memory import StoreOp
 
@@ -113,9 +113,7 @@ class _Line:
 def _line(b: Builder, store: Stored) -> _Line | None:
     """The line of what is stored; None where no formula tells that it is one."""
     pointers, whole, size = store.pointers, store.whole, store.value.element.memory_bytes
-    formulas = all(
-        isinstance(tile, (Elementwise, Mapped, Range, Uniform)) for tile in walk(pointers)
-    )
+    formulas = is_formula(pointers)
     if whole is None or not formulas or sum(extent > 1 for extent in pointers.dims) != 1:
         return None
     if store.stride is not None:

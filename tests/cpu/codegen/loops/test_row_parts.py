@@ -15,7 +15,7 @@ import tilewright
 from tilewright import LaunchOptions
 from tilewright.builder import Builder, ModuleBuilder, Value, ptr
 from tilewright.cpu import Program
-from tilewright.cpu.codegen.loops.row_ends import PART_REMARK
+from tilewright.cpu.codegen.loops.row_ends import PART_REMARK, PIECES_REMARK
 from tilewright.cpu.compile import CompileOptions, compile_kernel
 from tilewright.cpu.target import cpu_target
 from tilewright.lowering import lower_to_tileaa
@@ -162,7 +162,9 @@ def _remarks(names: tuple[str, ...], shape: tuple[int, int]) -> list[str]:
 
 @pytest.mark.parametrize("names", [*ALONE, *TOGETHER], ids=" and ".join)
 def test_it_is_told(names: tuple[str, ...]) -> None:
-    assert PART_REMARK in _remarks(names, (1, 128))
+    quotients = {"in pairs", "three behind, by the remainder"} & set(names)
+    told = PIECES_REMARK if quotients else PART_REMARK
+    assert told in _remarks(names, (1, 128))
 
 
 def test_not_where_rows_are_a_vector() -> None:

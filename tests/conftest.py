@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.sampling import LONG, left_out, wants_all
+from tests.sampling import LONG, left_out, turn, wants_all
 
 # How long an example takes depends on what else the machine does; slow is not wrong.
 _SLOW_IS_FINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -130,7 +130,7 @@ class Selection:
         if not config.getoption("--long"):
             short = [item for item in items if item.get_closest_marker("long") is None]
             if self.wanted is None and not wants_all(config):
-                out = set(left_out(short))
+                out = set(left_out(short, turn()))
                 short = [item for item in short if item not in out]
             runs = set(short)
             config.hook.pytest_deselected(items=[item for item in items if item not in runs])

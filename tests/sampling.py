@@ -10,15 +10,24 @@ kernel once and runs it with all of them. Of a long list times another parameter
 much, the pairs are one parameter.
 
 The mark ``rotates(n)`` gives the number, also for a test with one parameter such as a seed; ``rotates(1)`` keeps
-all. Tests over the same kernels take different ones, ``rotates(2)`` and ``rotates(2, 1)``. ``--long`` and ``--bless``
-run all, and so does who names tests or selects them by ``-k``. ``some(seeds)`` are a sixth of what a test goes through
-by itself, at least two.
+all. Tests over the same kernels take different ones, ``rotates(2)`` and ``rotates(2, 1)``.
+
+Of what is left of a test, where that is four cases or more, each commit runs one half, and of single tests with
+``rotates(n)`` one in n: which, goes by the commit's hash, so that the same commit runs the same tests, and the tests
+that a change of a few commits passes are nearly all.
+
+``--long`` and ``--bless`` run all, and so does who names tests or selects them by ``-k``. ``some(seeds)`` are a sixth
+of what a test goes through by itself, at least two.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
+import zlib
 from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -34,6 +43,9 @@ FOLDERS = (
     "tests/text/",
 )  # fmt: skip
 _FEW, _MANY = 6, 48
+#: Of so many cases that are left of a test, or more, each commit runs one half.
+_HALVED = 4
+_ROOT = Path(__file__).resolve().parent.parent
 
 
 def is_long() -> bool:
@@ -111,21 +123,41 @@ def _digits(number: int, base: int) -> int:
     return total
 
 
-def left_out(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """The cases that only a long run has."""
+@cache
+def turn() -> int:
+    """A number that the commit gives; 0 where there is no git, or no commit."""
+    command = ["git", "rev-parse", "HEAD"]
+    try:
+        found = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
+    except OSError:
+        return 0
+    return int(found.stdout, 16) if found.returncode == 0 else 0
+
+
+def half(kept: Sequence[int], number: int) -> set[int]:
+    """Of so many cases one half, the other one where ``number`` is odd; of few cases all."""
+    if len(kept) < _HALVED:
+        return set(kept)
+    return {case for place, case in enumerate(kept) if _digits(place, 2) % 2 == number % 2}
+
+
+def left_out(items: Sequence[pytest.Item], number: int) -> list[pytest.Item]:
+    """The cases that only a long run has, or only commits with another ``turn()`` than ``number``."""
     tests: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if hasattr(item, "callspec"):
-            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
     found: list[pytest.Item] = []
     for name, cases in tests.items():
         mark = cases[0].get_closest_marker("rotates")
-        if len(cases) == 1 or (mark is None and not name.startswith(FOLDERS)):
+        if mark is None and not name.startswith(FOLDERS):
             continue
         columns = columns_of(cases)
         stride, *phase = mark.args if mark else (stride_of(columns),)
-        if stride > 1 and columns:
-            kept = sample(columns, stride, *phase)
+        if len(cases) == 1:
+            if (zlib.crc32(name.encode()) + number) % stride:
+                found += cases
+        elif columns and (stride > 1 or mark is None):
+            kept = half(sorted(sample(columns, stride, *phase)), number)
             found += [case for number, case in enumerate(cases) if number not in kept]
     return found
 

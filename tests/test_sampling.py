@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from tests.sampling import sample, stride_of
+from tests.sampling import half, sample, stride_of, turn
 
 
 def product(*sizes: int) -> list[list[int]]:
@@ -58,6 +58,19 @@ def test_lists_that_repeat_themselves(stride: int, period: int) -> None:
     assert 60 // stride - 2 <= len(kept) <= 60 // stride + 2
 
 
+@pytest.mark.parametrize("count", [1, 3, 4, 7, 60])
+def test_two_commits_run_all(count: int) -> None:
+    cases = list(range(5, 5 + count))
+    one, other = half(cases, 8), half(cases, 7)
+    assert one | other == set(cases)
+    assert (one & other == set()) == (count >= 4)
+    assert abs(len(one) - len(other)) <= 1
+
+
+def test_the_same_commit_has_the_same_turn() -> None:
+    assert turn() == turn() >= 0
+
+
 pytest_plugins = ["pytester"]
 
 CASES = """
@@ -74,6 +87,9 @@ def test_seeds(seed): ...
 @pytest.mark.long
 def test_long(): ...
 
+@pytest.mark.rotates(2)
+def test_alone(): ...
+
 @pytest.mark.rotates(1)
 @pytest.mark.parametrize("a", range(4))
 @pytest.mark.parametrize("b", range(4))
@@ -82,12 +98,18 @@ def test_all(a, b): ...
 
 
 @pytest.mark.parametrize(
-    ("arguments", "passed"),
-    [([], 6 + 3 + 16), (["--long"], 16 + 6 + 1 + 16), (["-k", "product"], 16)],
+    ("number", "arguments", "passed"),
+    [
+        (0, [], 3 + 3 + 1 + 16),
+        (1, [], 3 + 3 + 0 + 16),
+        (0, ["--long"], 16 + 6 + 1 + 1 + 16),
+        (0, ["-k", "product"], 16),
+    ],
 )
 def test_what_runs(
     pytester: pytest.Pytester,
     monkeypatch: pytest.MonkeyPatch,
+    number: int,
     arguments: list[str],
     passed: int,
 ) -> None:
@@ -98,5 +120,6 @@ def test_what_runs(
     (folder / "test_cases.py").write_text(CASES)
     pytester.makeini("[pytest]\nmarkers =\n  long: long\n  rotates(n): one in n\n")
     monkeypatch.setenv("TILEWRIGHT_TEST_LONG", "")  # which --long sets
+    monkeypatch.setattr(conftest, "turn", lambda: number)
     ran = pytester.inline_run("-p", "no:cacheprovider", *arguments, plugins=[conftest])
     ran.assertoutcome(passed=passed)

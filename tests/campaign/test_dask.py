@@ -74,6 +74,7 @@ def test_jobs_of_a_worker_that_dies_go_to_another(cluster: Any, tmp_path: Path) 
 
 @pytest.mark.skipif(os.name != "posix", reason="fifos and signals are of POSIX")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.rotates(2)
 def test_what_runs_for_who_is_gone_ends(cluster: Any, fifo: Fifo, number: signal.Signals) -> None:
     address = cluster.scheduler_address
     end_who_asks(fifo, number, address)

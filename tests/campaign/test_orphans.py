@@ -68,6 +68,7 @@ time.sleep(600)
 
 @pytest.mark.usefixtures("lean_processes")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.rotates(2)
 def test_a_search_that_is_interrupted(fifo: Fifo, tmp_path: Path, number: signal.Signals) -> None:
     """`tilewright tune`, by Ctrl-C, which reaches the whole group of a terminal."""
     pytest.importorskip("cuda.tile")

@@ -69,6 +69,7 @@ def jobs(command: Command, *words: str | Path, status: int = 1) -> dict[tuple[An
     return {(row["program"], row["machine"], row["seed"]): row for row in rows}
 
 
+@pytest.mark.rotates(2)
 def test_every_check_on_everything(command: Command, folder: Path) -> None:
     found = jobs(command, folder, "--machines", "reference,cpu", "--seeds", "2")
     racy = str(Path("inner", "racy.py"))

@@ -82,6 +82,7 @@ def searches(command: Command, *words: str | Path) -> list[Any]:
 
 @requires_tools
 @pytest.mark.oracle
+@pytest.mark.rotates(2)
 def test_constants_of_a_program(command: Command, program: Path, tmp_path: Path) -> None:
     # One process each time, which takes longer to start than to model a launch.
     columns, hints = ("--set", "TN=32", "--jobs", "1"), ("--hint", "occupancy=1,2")
@@ -136,6 +137,7 @@ def test_searches_of_a_program(command: Command, program: Path) -> None:
 
 @requires_tools
 @pytest.mark.oracle
+@pytest.mark.rotates(2)
 def test_hints_of_a_kernel(command: Command, program: Path) -> None:
     words = (
         *("tune", EXAMPLES / "row_reduction.tileir", "--gpu", "a100", "--grid", "500"),
@@ -260,6 +262,7 @@ def test_decisions_are_ranked_saved_and_taken(command: Command, tmp_path: Path) 
 
 @requires_tools
 @pytest.mark.oracle
+@pytest.mark.rotates(2)
 def test_a_search_goes_uphill(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

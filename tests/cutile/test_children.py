@@ -84,6 +84,7 @@ def test_a_child_has_the_machine_and_the_settings(
     assert (done.returncode, done.stdout, done.stderr) == (0, told, "")
 
 
+@pytest.mark.rotates(2)
 def test_an_environment_of_its_own_and_other_ways_to_start(asking: Path, tmp_path: Path) -> None:
     program = f"""
         import os, subprocess, sys
@@ -172,6 +173,7 @@ def test_a_child_that_looks_for_a_module_first(tmp_path: Path, name: str) -> Non
 
 
 @pytest.mark.usefixtures("torch")
+@pytest.mark.rotates(2)
 def test_a_child_that_looks_for_torch_first(tmp_path: Path) -> None:
     looks_first(tmp_path, "torch")
 
@@ -220,6 +222,7 @@ def test_a_variable_that_says_nothing(text: str) -> None:
     assert (done.stdout, done.stderr) == ("None\n", "")
 
 
+@pytest.mark.rotates(2)
 def test_options_that_leave_the_environment_aside(asking: Path, tmp_path: Path) -> None:
     """They hold, and the children are hosts all the same."""
     telling = asking.with_name("telling.py")

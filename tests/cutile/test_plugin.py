@@ -116,6 +116,7 @@ def test_an_unknown_machine_is_an_error_of_usage(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("torch")
+@pytest.mark.rotates(2)
 def test_a_suite_over_torch_devices_runs(tmp_path: Path) -> None:
     output, status = run(TORCH_SUITE, tmp_path, *NAMED)
     assert "3 passed" in output, output

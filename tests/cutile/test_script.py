@@ -241,6 +241,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("machine", ["reference", "cpu"])
+@pytest.mark.rotates(2)
 def test_processes_that_the_program_starts_launch_here_too(tmp_path: Path, machine: str) -> None:
     path = tmp_path / "parallel.py"
     path.write_text(PARALLEL)
@@ -266,6 +267,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.usefixtures("torch")
+@pytest.mark.rotates(2)
 def test_spawned_processes_have_the_device_cuda(tmp_path: Path) -> None:
     path = tmp_path / "devices.py"
     path.write_text(DEVICES)

@@ -87,6 +87,7 @@ def test_profile(kernel: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 @requires_tools
 @pytest.mark.oracle
+@pytest.mark.rotates(2)
 def test_tune(kernel: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ("tune", "k.tileir", *LAUNCH, "--no-keep", "--json")
     found = printed(capsys, *words, "--hint", "num_worker_warps_per_cta=1,2", "--measure", "0")

@@ -39,6 +39,7 @@ def test_the_commands_are_found() -> None:
 @requires_tools
 @pytest.mark.oracle
 @pytest.mark.parametrize("words", COMMANDS[:2], ids=lambda words: words[1])
+@pytest.mark.rotates(2)
 def test_rankings(words: list[str], workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if words[1].endswith(".py"):
         pytest.importorskip("cuda.tile", reason="cuTile is not installed")
@@ -48,6 +49,7 @@ def test_rankings(words: list[str], workplace: Path, capsys: pytest.CaptureFixtu
 
 @requires_tools
 @pytest.mark.oracle
+@pytest.mark.rotates(2)
 def test_a_search_and_what_is_compiled_by_it(
     workplace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,6 +106,7 @@ def test_without_torch_that_is_what_is_missing(tmp_path: Path) -> None:
     assert done.stderr.splitlines()[-1].startswith("ModuleNotFoundError: No module named 'torch'")
 
 
+@pytest.mark.rotates(2)
 def test_the_sanitizer_has_nothing_to_say(tmp_path: Path) -> None:
     program = tmp_path / "all.py"
     program.write_text(_ALL)
@@ -130,6 +131,7 @@ def _simulated(names: list[str], directory: Path) -> None:
     assert done.stdout.count(": OK\n") == len(names)
 
 
+@pytest.mark.rotates(2)
 def test_programs_run_as_threads_of_a_simulated_gpu(tmp_path: Path) -> None:
     """Every third one: what is seen is that programs do, and tests/corpus has the operations. All with --long."""
     _simulated([name for name in NAMES if name not in _SLOWLY_SIMULATED][::3], tmp_path)

@@ -324,6 +324,7 @@ def test_footprints_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told.left_out == 6 * 9 - 10
 
 
+@pytest.mark.rotates(2)
 def test_deep_and_long_kernels() -> None:
     nested = "if %a {\n" * 190 + 'print_tko "%i", %x : tile<i32> -> token\n' + "yield\n}\n" * 190
     lines = "".join(f"%v{n + 1} = addi %v{n}, %x : tile<i32>\n" for n in range(300))

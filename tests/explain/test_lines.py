@@ -70,6 +70,7 @@ def product() -> Explanation:
     [EXAMPLES / "softmax.tileir", PRODUCT, *(EXAMPLES / "nvgpu").glob("matmul_*.mlir")],
     ids=lambda path: path.name,
 )
+@pytest.mark.rotates(2)
 def test_code_is_the_same_with_lines_and_without(path: Path) -> None:
     found = explain(path)
     stages = Stages(found.module, found.kernel.symbol, "sm_90a")

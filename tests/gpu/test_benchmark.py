@@ -517,6 +517,7 @@ def test_what_was_prepared_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert asked == ["ours", "ours", "tileiras"]
 
 
+@pytest.mark.rotates(2)
 def test_tests_that_do_not_end_say_how_far_they_came(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -169,6 +169,7 @@ def run_exchange(source: Layout, target: Layout, element_bytes: int) -> None:
 
 
 @pytest.mark.parametrize("element_bytes", [1, 2, 4, 8])
+@pytest.mark.rotates(2)
 def test_an_exchange_moves_every_element(element_bytes: int) -> None:
     rng = random.Random(element_bytes)
     for _ in range(40):

@@ -129,6 +129,7 @@ def test_bands_are_another_order_of_the_same_blocks() -> None:
 
 @requires_tools
 @pytest.mark.oracle
+@pytest.mark.rotates(2)
 def test_another_order_is_named_where_memory_is_busy() -> None:
     """Blocks (x, y) read panel x of one array, which is 16 times larger than that of panels y."""
     place = "mov.u32 %r11, %ctaid.y; mad.lo.u32 %r5, %r4, 4096, %r3;"

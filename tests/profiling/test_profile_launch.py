@@ -198,6 +198,7 @@ def test_a_profiler_compiles_once() -> None:
 
 
 @pytest.mark.parametrize(("gpu", "nested"), [("h100", False), ("h100", True), ("rtx5090", True)])
+@pytest.mark.rotates(2)
 def test_rings_are_cut_short_whoever_fills_them(
     gpu: str, nested: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,6 +240,7 @@ def test_rings_are_cut_short_whoever_fills_them(
     assert found[0] == found[1]
 
 
+@pytest.mark.rotates(2)
 def test_what_a_launch_takes_is_profiled() -> None:
     """Where arrays have no tensor maps, threads copy; a grid of many rows is folded to one."""
     profiler = Profiler(tilewright.parse(product(64, 64, 64)), "h100")
@@ -337,6 +339,7 @@ entry @add(%a: tile<ptr<f32>>) {{
 """
 
 
+@pytest.mark.rotates(2)
 def test_updates_of_one_address_take_their_time() -> None:
     """As many clocks as there are updates of the address that has most, one a clock; memory sees each sector once."""
     from tilewright.model.tables import GPUS, load_constants

@@ -94,6 +94,7 @@ def seconds(work: Callable[[int], Blocks], count: int) -> float:
 
 
 @pytest.mark.parametrize("work", [relaxed_polls, acquiring_polls, spinning_locks, counters])
+@pytest.mark.rotates(2)
 def test_four_times_the_accesses_take_about_four_times_as_long(
     work: Callable[[int], Blocks],
 ) -> None:

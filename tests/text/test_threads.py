@@ -30,6 +30,7 @@ def hasty_switches() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("hasty_switches")
+@pytest.mark.rotates(2)
 def test_deep_nests_in_many_threads() -> None:
     text = nested(DEEP)
     limit = sys.getrecursionlimit()

@@ -348,6 +348,7 @@ _CONTENTS = {
 
 
 @pytest.mark.parametrize("content", _CONTENTS)
+@pytest.mark.rotates(2)
 def test_what_does_not_link_counts_as_absent(own_cache: Path, content: str) -> None:
     """Entries that are as they were put, but no code: of the kernel and of the runtime's own functions."""
     text = (

@@ -127,6 +127,7 @@ def test_the_second_process_does_without_xdsl(path: Path, own_cache: Path, how: 
     ]
 
 
+@pytest.mark.rotates(2)
 def test_processes_that_come_together(path: Path, own_cache: Path) -> None:
     command = [sys.executable, "-c", _SCRIPT, str(path), "path"]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]

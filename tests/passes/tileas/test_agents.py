@@ -343,6 +343,7 @@ def test_loops_inside_of_others(kind: str) -> None:
 
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_120a"])
 @pytest.mark.parametrize("kind", ["if", "while", "loaded"])
+@pytest.mark.rotates(2)
 def test_loops_inside_of_others_on_the_simulator(kind: str, arch: str) -> None:
     text, twice = around(kind)
     program = TileProgram(parse(text), arch)

@@ -124,6 +124,7 @@ def latents() -> str:
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_120a"])
+@pytest.mark.rotates(2)
 def test_a_tile_that_two_products_share_is_loaded_in_parts_for_each(arch: str) -> None:
     """Neither its rows nor its columns can be worked through alone; before, LLVM did not end on threads without a schedule."""
     text = latents()

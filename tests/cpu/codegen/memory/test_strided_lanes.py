@@ -205,6 +205,7 @@ def _copies_of_rows(count: int) -> Any:
     return module.build()
 
 
+@pytest.mark.rotates(2)
 def test_versions_by_stride_end_where_code_has_grown_by_them() -> None:
     """Long kernels have them for their first nests alone, and give the same results."""
     kernels = [_copies_of_rows(n) for n in (24, 40, 56)]

@@ -25,6 +25,20 @@ class RunResult:
     arithmetic: Arithmetic = REFERENCE
 
 
+_outputs, _text = RunResult.outputs.__set__, RunResult.text.__set__  # type: ignore
+_failures, _arithmetic = RunResult.failures.__set__, RunResult.arithmetic.__set__  # type: ignore
+
+
+def result_of(outputs: tuple[Array, ...]) -> RunResult:
+    """``RunResult(outputs)`` in half the time: a frozen class sets what it holds one by one, by name."""
+    made = object.__new__(RunResult)
+    _outputs(made, outputs)
+    _text(made, "")
+    _failures(made, ())
+    _arithmetic(made, REFERENCE)
+    return made
+
+
 @dataclass(frozen=True, slots=True)
 class InspectedResult(RunResult):
     """The result of a launch with breakpoints.

@@ -255,7 +255,8 @@ def test_a_launch_that_begins_during_another_does_not_take_its_words(
     running, may_end = threading.Event(), threading.Event()
     runs: list[str] = []
 
-    def run(self: WarmLaunch, state: object, total: int, feedback: Any) -> bool:
+    def run(self: WarmLaunch, state: object, *, alone: bool) -> bool:
+        assert alone
         runs.append(threading.current_thread().name)
         running.set()
         assert may_end.wait(timeout=10)

@@ -643,6 +643,7 @@ class Driver:
     serve: Callable[[int], None]
     post: Callable[[int], int]
     is_done: Callable[[int, int], int]
+    again_address: int
     is_running_address: int
     """``i32 ()``: whether a thread is in the loop; may be called by a signal handler."""
     _library: Library
@@ -679,6 +680,7 @@ def driver() -> Driver:
         function("serve", None, pointer),
         function("post", word, pointer),
         function("is_done", word, pointer, wide),
+        found.address("again"),
         found.address("is_running"),
         found,
     )

@@ -130,16 +130,18 @@ single:
   br label %{then}"""
 
 
-def native_function(text: str, name: str, more: Sequence[str] = ()) -> tuple[int, Library]:
-    """The address of a function of such code, and what holds it. ``more``: functions of Python that it calls beside
+def native_functions(
+    text: str, names: Sequence[str], more: Sequence[str] = ()
+) -> tuple[list[int], Library]:
+    """The addresses of functions of such code, and what holds it. ``more``: functions of Python that it calls beside
     ``PYTHON``."""
     api = ctypes.pythonapi
     imports = {
         each: ctypes.cast(getattr(api, each), ctypes.c_void_p).value or 0
         for each in (*PYTHON, *more)
     }
-    found = library(text, [name], imports)
-    return found.address(name), found
+    found = library(text, names, imports)
+    return [found.address(name) for name in names], found
 
 
 @once

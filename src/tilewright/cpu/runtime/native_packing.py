@@ -16,7 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.cpu.runtime.driver import LaunchState
 from tilewright.cpu.runtime.engine import Library
+from tilewright.cpu.runtime.launch_orders import IMPORTS, LaunchOrder, run_function, running
 from tilewright.cpu.runtime.native_arguments import (
     DECLARATIONS,
     HEAD,
@@ -26,7 +28,7 @@ from tilewright.cpu.runtime.native_arguments import (
     fields,
     integer,
     is_as_expected,
-    native_function,
+    native_functions,
     single,
     words,
 )
@@ -178,27 +180,28 @@ yes:
 no:
   ret i32 0
 }}
+{running("pack", "types")}
 """
 
 
 @once
-def _native() -> tuple[Callable[..., int], Library, Any]:
-    """The function, what holds its code, and the addresses of the types of arguments."""
-    address, found = native_function(_IR, "pack")
+def _native() -> tuple[Callable[..., int], Callable[..., int], Library, Any]:
+    """The functions, what holds their code, and the addresses of the types of arguments."""
+    (address, run), found = native_functions(_IR, ["pack", "run"], IMPORTS)
     pointer = ctypes.c_void_p
     # It keeps Python's lock: it looks at objects.
     signature = ctypes.PYFUNCTYPE(ctypes.c_int, pointer, pointer, ctypes.c_int64, pointer, pointer)
     types = array("Q", map(id, (np.ndarray, int, float)))
-    return signature(address), found, types
+    return signature(address), run_function(run), found, types
 
 
 class NativePacker:
     """Packs the arguments of one kernel; made by ``native_packer``."""
 
-    __slots__ = ("_count", "_keep", "_pack", "_rows", "_types")
+    __slots__ = ("_count", "_keep", "_pack", "_rows", "_run", "_types")
 
     def __init__(self, rows: Sequence[int], keep: object) -> None:
-        self._pack, library, types = _native()
+        self._pack, self._run, library, types = _native()
         table = array("q", rows)
         self._count, self._rows = len(rows) // _ROW, table.buffer_info()[0]
         self._types = types.buffer_info()[0]
@@ -208,6 +211,11 @@ class NativePacker:
         """Whether these are usual arguments, whose arrays are apart; the slots at that address hold them
         then."""
         return self._pack(id(args), self._rows, self._count, slots, self._types)
+
+    def order(self, state: LaunchState, arena: int) -> LaunchOrder:
+        """What reads arguments and runs launches of this state."""
+        reads = {"rows": self._rows, "count": self._count, "types": self._types}
+        return LaunchOrder(self._run, reads, state, arena)
 
 
 def native_packer(types: Sequence[PassedType], written: Collection[int]) -> NativePacker | None:

@@ -21,7 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.cpu.runtime.driver import LaunchState
 from tilewright.cpu.runtime.engine import Library
+from tilewright.cpu.runtime.launch_orders import IMPORTS, LaunchOrder, run_function, running
 from tilewright.cpu.runtime.native_arguments import (
     DECLARATIONS,
     HEAD,
@@ -31,7 +33,7 @@ from tilewright.cpu.runtime.native_arguments import (
     fields,
     integer,
     is_as_expected,
-    native_function,
+    native_functions,
     single,
     words,
 )
@@ -193,26 +195,28 @@ yes:
 no:
   ret i32 0
 }}
+{running("match")}
 """
 
 
 @once
-def _native() -> tuple[Callable[..., int], Library]:
-    """The function, and what holds its code."""
-    address, found = native_function(_IR, "match", ["PyErr_Clear"])
+def _native() -> tuple[Callable[..., int], Callable[..., int], Library]:
+    """The functions, and what holds their code."""
+    imports = ("PyErr_Clear", *IMPORTS)
+    (address, run), found = native_functions(_IR, ["match", "run"], imports)
     pointer = ctypes.c_void_p
     # It keeps Python's lock: it looks at objects.
     signature = ctypes.PYFUNCTYPE(ctypes.c_int, pointer, pointer, ctypes.c_int64, pointer)
-    return signature(address), found
+    return signature(address), run_function(run), found
 
 
 class RepeatedArguments:
     """Arguments of a launch, with which those of the next ones are compared; made by ``repeated_arguments``."""
 
-    __slots__ = ("_count", "_keep", "_match", "_overridden", "_rows", "_tensors")
+    __slots__ = ("_count", "_keep", "_match", "_overridden", "_rows", "_run", "_tensors")
 
     def __init__(self, rows: Sequence[Sequence[int]], tensors: Sequence[int], keep: object) -> None:
-        self._match, library = _native()
+        self._match, self._run, library = _native()
         table = array("q", [word for row in rows for word in row])
         self._count, self._rows = len(rows), table.buffer_info()[0]
         self._tensors = tuple(tensors)
@@ -227,6 +231,12 @@ class RepeatedArguments:
         if not self._match(id(args), self._rows, self._count, slots):
             return False
         return not self._tensors or self._are_plain(args)
+
+    def order(self, state: LaunchState, arena: int) -> LaunchOrder | None:
+        """What reads arguments and runs launches of this state; None where tensors are to be asked in between."""
+        if self._tensors:
+            return None
+        return LaunchOrder(self._run, {"rows": self._rows, "count": self._count}, state, arena)
 
     def _are_plain(self, args: tuple[Any, ...]) -> bool:
         """Whether elements of tensors are what lies in memory. Overrides of the user's are not to see the question."""

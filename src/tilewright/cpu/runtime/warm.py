@@ -8,28 +8,31 @@ on is checked each time. Anything else is left to ``Program.launch``.
 from __future__ import annotations
 
 import struct
-import threading
 import time
 from collections.abc import Callable
 from operator import itemgetter
 from typing import Any
 
+from tilewright.cpu.runtime.arena import Arena
 from tilewright.cpu.runtime.driver import ALL_DONE, FINISHED, MORE_TO_DO, LaunchState, driver
 from tilewright.cpu.runtime.interrupts import WATCHER
 from tilewright.cpu.runtime.kernels import NativeKernel
+from tilewright.cpu.runtime.launch_orders import NOT_LIKE, LaunchOrder
 from tilewright.cpu.runtime.native_packing import NativePacker
 from tilewright.cpu.runtime.packing import Packed, with_plain_numbers
 from tilewright.cpu.runtime.pool import (
     POOL,
     WORTH_SHARING_AWAKE,
-    ChunkFeedback,
     at_once,
     is_for_one,
 )
 from tilewright.cpu.runtime.repeated_arguments import RepeatedArguments
 from tilewright.launching.options import LaunchOptions
-from tilewright.launching.result import RunResult
+from tilewright.launching.result import RunResult, result_of
 from tilewright.numerics.arrays import Array
+
+#: Bytes of tiles that a kernel has to itself between launches.
+_LITTLE = 1 << 12
 
 
 class WarmLaunch:
@@ -38,12 +41,14 @@ class WarmLaunch:
     __slots__ = (
         *(
             "_again",
+            "_arena",
             "_arena_bytes",
+            "_feedback",
+            "_free",
             "_kinds",
-            "_mine",
             "_outputs",
             "_offset",
-            "_feedback",
+            "_order",
             "_packer",
         ),
         *("_shared", "_threads", "_total", "_write", "given", "grid", "kernel", "state"),
@@ -69,8 +74,15 @@ class WarmLaunch:
         self._shared: LaunchState | None = None
         self._arena_bytes, self._again = kernel.compiled.arena_bytes, driver().again
         self._outputs = _picker(arrays)
-        # Who has it uses the words; another thread, or a handler of signals, launches in full.
-        self._mine = threading.Lock()
+        # Who has taken it uses the words; another thread, or a handler of signals, launches in full.
+        self._free = [state]
+        # A kernel with few tiles in memory, or none, has some of its own.
+        self._arena: Arena | None = None
+        self._order: LaunchOrder | None = None
+        if self._arena_bytes <= _LITTLE:
+            self._arena = Arena()
+            if packer is not None:
+                self._order = packer.order(state, self._arena.address(self._arena_bytes))
         self._offset = state.slots_address - state.address
         count = len(state.words) - self._offset // 8
         self._write = struct.Struct(f"={count}Q").pack_into
@@ -94,7 +106,7 @@ class WarmLaunch:
             plain = with_plain_numbers(args)
             if plain is None or not self.repeat(plain):
                 return None
-        return RunResult(self._outputs(args))
+        return result_of(self._outputs(args))
 
     def _is_on(self, grid: object) -> bool:
         """Whether a grid is that of the launch before."""
@@ -107,65 +119,91 @@ class WarmLaunch:
 
     def repeat(self, args: tuple[Any, ...]) -> bool:
         """Whether the arguments are like those of the launch before, and the launch, on the same grid, was made."""
-        packer, total, feedback = self._packer, self._total, self._feedback
-        if packer is None or not self._mine.acquire(blocking=False):
+        packer = self._packer
+        try:
+            own = self._free.pop()
+        except IndexError:
             return False
         try:
-            state = self._chosen(total, feedback)
-            return bool(packer.pack(args, state.slots_address)) and self._run(
-                state, total, feedback
-            )
+            state, order = self._chosen(own), self._order
+            if order is not None and self._arena is not None and state is own:
+                return self._run_in(self._arena, state, order, args)
+            if packer is None or not packer.pack(args, state.slots_address):
+                return False
+            return self._run(state, alone=state is own)
         finally:
-            self._mine.release()
+            self._free.append(own)
 
     def launch_packed(self, grid: tuple[int, int, int], packed: Packed) -> bool:
         """Whether the launch was like the one before and has run."""
-        total, feedback = self._total, self._feedback
         if grid != self.grid or not packed.distinct:
             return False
-        if not self._mine.acquire(blocking=False):
+        try:
+            own = self._free.pop()
+        except IndexError:
             return False
         try:
-            state = self._chosen(total, feedback)
+            state = self._chosen(own)
             self._write(state.words, self._offset, *packed.slots)
-            return self._run(state, total, feedback)
+            return self._run(state, alone=state is own)
         finally:
-            self._mine.release()
+            self._free.append(own)
 
-    def _chosen(self, total: int, feedback: ChunkFeedback) -> LaunchState:
+    def _chosen(self, own: LaunchState) -> LaunchState:
         """The state of the launch: another one where several threads share it."""
-        threads = self._threads
+        threads, total = self._threads, self._total
+        if threads == 1 or total == 1:
+            return own
+        feedback = self._feedback
         if is_for_one(total, threads, feedback, WORTH_SHARING_AWAKE):
-            return self.state
+            return own
         if is_for_one(total, threads, feedback) and not POOL.is_awake(min(threads, total)):
-            return self.state
+            return own
         if self._shared is None:
-            self._shared = self.state.copy()
+            self._shared = own.copy()
         return self._shared
 
-    def _run(self, state: LaunchState, total: int, feedback: ChunkFeedback) -> bool:
+    def _run(self, state: LaunchState, *, alone: bool) -> bool:
         """Whether the launch was made: not where threads that are to share it sleep."""
-        if state is not self.state:
-            return POOL.run_again(state, self._arena_bytes, self._threads, feedback)
-        allowed, started = 1, 0.0
-        own = POOL.take_arena()
+        if not alone:
+            return POOL.run_again(state, self._arena_bytes, self._threads, self._feedback)
+        if self._arena is not None:
+            return self._run_in(self._arena, state)
+        arena = POOL.take_arena()
+        try:
+            return self._run_in(arena, state)
+        finally:
+            POOL.give_back_arena(arena)
+
+    def _run_in(
+        self,
+        own: Arena,
+        state: LaunchState,
+        order: LaunchOrder | None = None,
+        args: tuple[Any, ...] = (),
+    ) -> bool:
+        """On the calling thread; with an order, which has that arena, if the arguments are like those before."""
+        total, allowed, started = self._total, 1, 0.0
         if total > 1:
-            state.chunk, allowed = at_once(total, feedback)
+            state.chunk, allowed = at_once(total, self._feedback)
             started = time.perf_counter()
+        arena, where = own.address(self._arena_bytes), state.address
         watched = WATCHER.begin_again(state)
         try:
-            arena = own.address(self._arena_bytes)
             signals = WATCHER.signals.address if watched else 0
-            where = state.address
-            result = self._again(where, arena, allowed, signals, state.new_serial())
+            if order is not None:
+                result = order.run(args, allowed, signals)
+            else:
+                result = self._again(where, arena, allowed, signals, state.new_serial())
             while result == MORE_TO_DO:
                 result = driver().work(where, arena, allowed, 1)
         finally:
             if watched:
                 WATCHER.end(state)
-            POOL.give_back_arena(own)
+        if result == NOT_LIKE:
+            return False
         if total > 1:
-            feedback.learn((time.perf_counter() - started) / total)
+            self._feedback.learn((time.perf_counter() - started) / total)
         assert result in (FINISHED, ALL_DONE), "a kernel stopped without a diagnostic"
         return True
 

@@ -17,11 +17,11 @@ from tilewright.cpu.codegen.ir.types import Builder, Type, Value
 #: By which the addressing of x86 multiplies.
 SCALES = (1, 2, 4, 8)
 #: Processors gather words of 32 bits at least.
-_WORD_BYTES, _FEWEST_WORDS = 4, 4
+WORD_BYTES, _FEWEST_WORDS = 4, 4
 _AVX2_BITS = 256
 #: What is gathered at once at fewest, in bits, where offsets are no wider than elements.
 _SHORTEST_BITS = 128
-_PAGE = 4096
+PAGE = 4096
 #: Vectors of which AVX2 turns lanes by a vector of numbers: their bytes, and those of an element.
 _TURNED = frozenset({(8, 1), (16, 1), (16, 2), (32, 4), (32, 8)})
 
@@ -29,7 +29,7 @@ _TURNED = frozenset({(8, 1), (16, 1), (16, 2), (32, 4), (32, 8)})
 def gather_from(b: Builder, pointers: Value, element: Element, on: Value, fallback: Value) -> Value:
     """The buffer form of the elements behind pointers, ``fallback`` where the mask is off."""
     lanes = llvm.lanes_of(pointers.type)
-    if element.buffer_bytes < _WORD_BYTES and lanes >= _FEWEST_WORDS:
+    if element.buffer_bytes < WORD_BYTES and lanes >= _FEWEST_WORDS:
         return _gather_in_words(b, pointers, element, on, fallback)
     return _gather(b, pointers, ir.VectorType(element.buffer, lanes), on, fallback)
 
@@ -39,7 +39,7 @@ def gather_behind(
 ) -> Value:
     """The same of the elements at offsets from one base, in units of so many bytes (``SCALES``)."""
     ty = ir.VectorType(element.buffer, llvm.lanes_of(offsets.type))
-    base, offsets = _narrow(b, base, offsets, unit)
+    base, offsets = narrow(b, base, offsets, unit)
     parts = [base, offsets, on, fallback]
     if (found := _by_avx2(b, parts, unit, ty)) is not None:
         return found
@@ -63,8 +63,8 @@ def in_window(
     beyond = b.and_(apart, llvm.number(apart.type, ~((lanes - 1) * size)))
     near = b.icmp_signed("==", beyond, llvm.number(apart.type, 0))
     near = llvm.intrinsic(b, "vector.reduce.and", [near], I1)
-    place = b.and_(first, ir.Constant(I64, _PAGE - 1))
-    near = b.and_(near, b.icmp_unsigned("<=", place, ir.Constant(I64, _PAGE - lanes * size)))
+    place = b.and_(first, ir.Constant(I64, PAGE - 1))
+    near = b.and_(near, b.icmp_unsigned("<=", place, ir.Constant(I64, PAGE - lanes * size)))
     near = b.and_(near, b.extract_element(on, zero))
     blocks = [b.append_basic_block(name) for name in ("window", "apart", "read")]
     b.cbranch(near, blocks[0], blocks[1])
@@ -89,9 +89,9 @@ def in_window(
 def _turned(b: Builder, held: Value, apart: Value, size: int) -> Value:
     """Lanes of a vector, each from so many bytes behind the first one."""
     lanes = llvm.lanes_of(held.type)
-    unit = I32 if size >= _WORD_BYTES else I8
+    unit = I32 if size >= WORD_BYTES else I8
     order = b.trunc(apart, llvm.shaped(unit, apart.type))
-    if size >= _WORD_BYTES:
+    if size >= WORD_BYTES:
         order = b.lshr(order, llvm.number(order.type, 2))
     if size in (2, 8):
         behind = b.add(order, llvm.number(order.type, 1))
@@ -128,7 +128,7 @@ def _gather_in_words(
     """Elements of one or two bytes out of the aligned words that hold them: a word is on the page of its element."""
     lanes = llvm.lanes_of(pointers.type)
     addresses = b.ptrtoint(pointers, ir.VectorType(I64, lanes))
-    inside = b.and_(addresses, llvm.number(addresses.type, _WORD_BYTES - 1))
+    inside = b.and_(addresses, llvm.number(addresses.type, WORD_BYTES - 1))
     firsts = b.inttoptr(b.sub(addresses, inside), pointers.type)
     ty = ir.VectorType(I32, lanes)
     words = _gather(b, firsts, ty, on, llvm.number(ty, 0))
@@ -161,16 +161,16 @@ def _by_avx2(b: Builder, parts: Sequence[Value], unit: int, ty: Type) -> Value |
         chosen = b.bitcast(chosen, ty)
 
     def piece(first: int) -> Value:
-        part = [_part(b, each, first, lanes) for each in (fallback, offsets, chosen)]
+        part = [part_of(b, each, first, lanes) for each in (fallback, offsets, chosen)]
         args = [part[0], base, part[1], part[2], ir.Constant(I8, unit)]
         types = [each.type for each in args]
         name = _name(ty.element, bits, wide, lanes)
         return b.call(llvm.declare(b.module, name, part[0].type, types), args)
 
-    return _joined(b, piece, ty.count, lanes)
+    return joined(b, piece, ty.count, lanes)
 
 
-def _narrow(b: Builder, base: Value, offsets: Value, unit: int) -> tuple[Value, Value]:
+def narrow(b: Builder, base: Value, offsets: Value, unit: int) -> tuple[Value, Value]:
     """A base and offsets that give the same addresses, with what is equal in all lanes in the base. If 32 bits hold what is
     left, it is not extended: the processor does that, and takes twice as many offsets at once."""
     moved: list[Value] = []
@@ -205,13 +205,13 @@ def _name(element: Type, bits: int, wide: int, lanes: int) -> str:
     return f"llvm.x86.avx2.gather.{'d' if wide == 32 else 'q'}.{kind}{'' if short else '.256'}"
 
 
-def _part(b: Builder, value: Value, first: int, lanes: int) -> Value:
+def part_of(b: Builder, value: Value, first: int, lanes: int) -> Value:
     if llvm.lanes_of(value.type) == lanes:
         return value
     return llvm.shuffle(b, value, value, range(first, first + lanes))
 
 
-def _joined(b: Builder, piece: Callable[[int], Value], total: int, lanes: int) -> Value:
+def joined(b: Builder, piece: Callable[[int], Value], total: int, lanes: int) -> Value:
     """Pieces of so many lanes, side by side."""
     held = [piece(first) for first in range(0, total, lanes)]
     while len(held) > 1:

@@ -25,6 +25,7 @@ from tilewright.cpu.codegen.loops.lane_strides import (
     most_lanes,
     unknown_stride,
 )
+from tilewright.cpu.codegen.loops.likely_lanes import likely_lanes
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.plain_addresses import PlainAddresses
 from tilewright.cpu.codegen.loops.row_ends import Into
@@ -70,7 +71,14 @@ from tilewright.cpu.codegen.memory.addresses import (
     where_on,
     zero_of,
 )
-from tilewright.cpu.codegen.memory.lane_gathers import SCALES, gather_behind, gather_from, in_window
+from tilewright.cpu.codegen.memory.lane_gathers import (
+    SCALES,
+    WORD_BYTES,
+    gather_behind,
+    gather_from,
+    in_window,
+)
+from tilewright.cpu.codegen.memory.likely_gathers import Likely, gather_likely, likely_of
 from tilewright.cpu.codegen.memory.ordered import ordered_load, ordered_store
 from tilewright.cpu.codegen.memory.rows_ahead import ask_for_rows
 from tilewright.cpu.codegen.memory.stores_apart import lie_apart
@@ -181,8 +189,10 @@ class PointerLoad(Tile):
                 first = self._first(nest, coords, whole)
                 load = partial(_near_load, near=near)
                 return self._together(nest, coords, [first, on, other], load)
-            self.note(_why_apart(lane_steps))
-            return self._apart(nest, coords, addresses, on, other)
+            likely = self._likely(coords)
+            why = _why_apart(lane_steps)
+            self.note(why if likely is None else f"{why}, unless {likely.question}")
+            return self._apart(nest, coords, addresses, on, other, likely)
         limited = lane_steps is not None and lane_steps.limited
         return nest.emit(
             [addresses, on, other],
@@ -198,7 +208,13 @@ class PointerLoad(Tile):
         return nest.eval(pointers, first_lane(nest, coords))
 
     def _apart(
-        self, nest: LoopNest, coords: Coords, addresses: Lane, on: Lane, other: Lane
+        self,
+        nest: LoopNest,
+        coords: Coords,
+        addresses: Lane,
+        on: Lane,
+        other: Lane,
+        likely: Likely | None = None,
     ) -> Lane:
         """A gather. Offsets from one base stay such: x86 adds the base by itself, and takes twice as many offsets at once
         if they have 32 bits."""
@@ -209,9 +225,25 @@ class PointerLoad(Tile):
             offsets = nest.widened(nest.eval(pointers.operands[1], coords), lanes)
             if not llvm.lanes_of(base.value.type):
                 parts = [base, offsets, on, other]
-                return nest.emit(parts, partial(_gather_behind, element=element, unit=unit))
+                return nest.emit(
+                    parts,
+                    lambda b, *v: _gather_behind(
+                        b,
+                        *v,
+                        element=element,
+                        unit=unit,
+                        likely=likely if b is nest.inner else None,
+                    ),
+                )
         parts = [addresses, on, other]
         return nest.emit(parts, lambda b, p, m, o: _gather(b, p, m, o, element))
+
+    def _likely(self, coords: Coords) -> Likely | None:
+        """How lanes likely lie whose addresses no pattern describes."""
+        size, unit = self.element.buffer_bytes, getattr(self.pointers, "unit", 0)
+        if self.gathers or size >= WORD_BYTES or unit != size or not self._has_base:
+            return None
+        return likely_of(likely_lanes(self.pointers, coords), self.element)
 
     def _together(
         self, nest: LoopNest, coords: Coords, parts: list[Lane], load: Callable[..., Value]
@@ -224,7 +256,7 @@ class PointerLoad(Tile):
             return nest.emit(parts, lambda b, p, m, o: load(b, p, m, o, element))
         if nest.fits is False:
             addresses = nest.widened(nest.eval(self.pointers, coords), lanes)
-            return self._apart(nest, coords, addresses, *parts[1:])
+            return self._apart(nest, coords, addresses, parts[1], parts[2])
         first, on, other = (part.value for part in parts)
         b = nest.inner
         blocks = [b.append_basic_block(name) for name in ("run", "gather", "read")]
@@ -423,10 +455,20 @@ _WORD_BITS = 32
 
 
 def _gather_behind(
-    b: Builder, base: Value, offsets: Value, on: Value, other: Value, *, element: Element, unit: int
+    b: Builder,
+    base: Value,
+    offsets: Value,
+    on: Value,
+    other: Value,
+    *,
+    element: Element,
+    unit: int,
+    likely: Likely | None,
 ) -> Value:
     """Elements at offsets, in units of bytes, from one base."""
     pointer, held = b.inttoptr(base, PTR), to_buffer(b, other, element)
+    if likely is not None:
+        return loaded(b, gather_likely(b, pointer, offsets, element, on, held, likely), element)
     return loaded(b, gather_behind(b, pointer, offsets, unit, element, on, held), element)
 
 

@@ -69,6 +69,10 @@ _FLOATS: Mapping[str, Callable[..., Array]] = {
 _SAME = frozenset({"exti", "trunci", "index_cast", "ftof", "itof", "bitcast"})
 
 
+def _is_run(numbers: Array) -> bool:
+    return numbers.ndim > 0 and bool((np.diff(numbers) == 1).all())
+
+
 def _is_unknown(tile: Tile) -> bool:
     return isinstance(tile, Uniform) and not isinstance(tile.value, ir.Constant)
 
@@ -125,7 +129,9 @@ class _Values:
         if name in ("maxi", "mini"):
             return self._limited(tile, coords)
         if name == "muli" and (strided := _strided(tile)) is not None:
-            return self.of(strided, coords)
+            known = self.of(strided, coords)
+            # Rows, which lie apart.
+            return None if known is None or _is_run(known) else known
         if name == "divi" and (scaled := _scaled(tile)) is not None:
             known = self.of(scaled, coords)
             return None if known is None else (known * _SCALE).astype(np.int64)

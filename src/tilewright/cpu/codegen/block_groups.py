@@ -17,7 +17,7 @@ from tilewright.cpu.codegen.analysis import extrema, nans, strips
 from tilewright.cpu.codegen.analysis.plan import Plan
 from tilewright.cpu.codegen.analysis.strips import Strips
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter
-from tilewright.cpu.codegen.ir.elements import I32, I64
+from tilewright.cpu.codegen.ir.elements import I1, I32, I64
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.products import deferred, running_sums
 from tilewright.cpu.codegen.products.direct_operands import is_alone
@@ -55,7 +55,7 @@ def shares(f: FunctionEmitter, function: ir.Function, body: Block, together: Tog
     where = b.gep(function.args[1], [ir.Constant(I64, 3)], source_etype=I32)
     threads = b.zext(b.load(where, typ=I32, align=4), I64)
     twice = b.add(threads, threads)
-    enough = _go_round(b, groups, threads, twice)
+    enough = ir.Constant(I1, 1) if found.each else _go_round(b, groups, threads, twice)
     for number in found.strides:
         stride = f.scalar(body.args[number])
         short = b.icmp_unsigned("<=", stride, ir.Constant(stride.type, strips.NEAR))
@@ -68,7 +68,7 @@ def shares(f: FunctionEmitter, function: ir.Function, body: Block, together: Tog
         fit = ir.Constant(I32, (1 << 31) // height)
         enough = b.and_(enough, b.icmp_unsigned("<=", f.frame.grid[axis], fit))
     whole = b.select(enough, b.shl(along, ir.Constant(I32, bits)), ir.Constant(I32, 0))
-    if not found.heights:
+    if not found.heights or found.each:
         return Shares(whole, along, ir.Constant(I32, 1))
     # As many stretches of each line as give every thread two, unless there are lines enough.
     one = ir.Constant(I64, 1)
@@ -182,6 +182,8 @@ def _emitter(f: FunctionEmitter, narrow: Block, together: Together) -> FunctionE
     ops, body = list(function.walk()), function.body.blocks[0]
     g = FunctionEmitter(f.unit, together.plan, f.builder, f.frame)
     g.stopped = f.stopped
+    if together.strips.each:
+        ((_, g.rows_in_turn),) = together.strips.heights
     g.arena.size = f.arena.size
     for number, argument in enumerate(body.args):
         g.values[argument] = f.values[narrow.args[number]]

@@ -250,3 +250,65 @@ def test_rows_side_by_side(element: str, two: bool, cpu: str) -> None:
         assert found[0] == found[1] == found[2]
         if element == "i32":
             assert (np.frombuffer(found[0], x.dtype)[:rows] == x.sum(1)).all()
+
+
+def _moments(
+    element: str, tile: tuple[int, int], *, in_place: bool = False, once: bool = False
+) -> Any:
+    """Of each row of planes the sum of its elements, and that of their squares, which a loop adds up in tiles of several rows."""
+    module = ModuleBuilder()
+    parameters = dict.fromkeys("xyz", ptr(element)) | dict.fromkeys(("rows", "columns"), "i32")
+    with module.entry("k", parameters) as k:
+        block, plane, _ = k.get_tile_block_id()
+        rows, columns = k.args.rows, k.args.columns
+        view = k.make_tensor_view(
+            k.args.x, shape=[3, rows, columns], strides=[rows * columns, columns, 1]
+        )
+        tiles = k.partition(view, tile=(1, *tile), padding="zero")
+        zero = k.full((1, *tile), 0, element)
+        whole = 1 if once else (columns + (tile[1] - 1)) // tile[1]
+        with k.for_(whole, one=zero, two=zero) as loop:
+            x, _ = k.load_view_tko(tiles, [plane, block, loop.index])
+            loop.one, loop.two = loop.one + x, loop.two + x * x
+            if in_place:
+                k.store_view_tko(x + x, tiles, [plane, block, loop.index])
+        for base, total in ((k.args.y, loop.one), (k.args.z, loop.two)):
+            out = k.make_tensor_view(base, shape=[3, rows], strides=[rows, 1])
+            total = k.reduce(total, 2, 0, lambda b, element, total: element + total)
+            k.store_view_tko(total, k.partition(out, tile=(1, tile[0])), [plane, block])
+    return module.build()
+
+
+@pytest.mark.parametrize("cpu", ["host", "x86-64-v3", "generic"])
+@pytest.mark.parametrize("in_place", [False, True], ids=["", "in place"])
+@pytest.mark.parametrize("element", ["f32", "f16", "f64", "i32", "bf16"])
+def test_a_block_goes_along_one_row_after_the_other(element: str, in_place: bool, cpu: str) -> None:
+    """The same bits as where it goes along all of them at once, as checked code does."""
+    if missing_features(cpu_target(cpu)):
+        pytest.skip("the processor lacks features of this level")
+    module = _moments(element, (8, 128), in_place=in_place)
+    assert "the rows of a tile block are computed row by row" in _remark(module)
+    programs = [
+        Program(module, LaunchOptions(cpu=cpu, **how))
+        for how in ({"checked": True}, {"threads": 1}, {"threads": 3})
+    ]
+    for rows, columns in ((3, 7), (8, 128), (21, 700)):
+        x = np.random.default_rng(rows).integers(-9, 10, (3, rows, columns)) / 3
+        x = x.astype(dtype_of(element))
+        found: list[bytes] = []
+        for program in programs:
+            held, (y, z) = x.copy(), np.zeros((2, 3, rows), x.dtype)
+            program.launch("k", (-(-rows // 8), 3), (held, y, z, rows, columns))
+            found.append(held.tobytes() + y.tobytes() + z.tobytes())
+        assert found[0] == found[1] == found[2]
+        if element == "i32":
+            assert found[0].endswith((x * x).sum(2, dtype=np.int32).tobytes())
+
+
+@pytest.mark.parametrize(
+    ("element", "tile"),
+    [("f32", (1, 2048)), ("f32", (8, 32)), ("f16", (2, 128))],
+    ids=["one row", "short pieces", "held in registers"],
+)
+def test_rows_that_stay_together(element: str, tile: tuple[int, int]) -> None:
+    assert not _remark(_moments(element, tile))

@@ -57,6 +57,10 @@ _ROW_ELEMENTS = 2048
 _PIECE_BYTES = 1024
 #: Pieces of rows that are worth a stream of their own have so many bytes.
 _LONG_PIECE = 512
+#: Rows whose pieces have fewer bytes are not gone along one after the other.
+_SHORTEST_IN_TURN = 256
+#: What loops carry, in bytes, is more than registers hold.
+_CARRIED_BYTES = 2 << 10
 #: Strides up to this are those of rows.
 NEAR = 8
 _MOST_BLOCKS = 16
@@ -99,6 +103,8 @@ class Strips:
     heights: tuple[tuple[int, int], ...] = ()
     """The axes of the grid along which a block is taken row by row, and how many rows there are. The number of ``function``'s block
     along such an axis is that of the row."""
+    each: bool = False
+    """Whether each block goes through its own rows, and not through those of others in between."""
 
 
 def described(found: Strips) -> str:
@@ -116,7 +122,8 @@ def described(found: Strips) -> str:
     if found.jammed:
         parts.append(f"loops make {FACTOR} iterations at once")
     if found.heights:
-        parts.append("the rows of a thread are computed row by row")
+        whose = "tile block" if found.each else "thread"
+        parts.append(f"the rows of a {whose} are computed row by row")
     return "; ".join(parts)
 
 
@@ -154,7 +161,63 @@ def find_strips(
             if found is not None:
                 return found
     found = _taken_together(function, ops, plan)
+    if found is None and distinct_arguments:
+        found = _rows_in_turn(function, ops, axes)
     return _side_by_side(function, ops, plan, streams) if found is None else found
+
+
+def _rows_in_turn(function: FuncOp, ops: Sequence[Operation], axes: Sequence[int]) -> Strips | None:
+    """How blocks that go along several rows, and carry tiles of them that registers do not hold, go along one row after the
+    other."""
+    if any(isinstance(op, DotOp) for op in ops):
+        return None
+    for axis in axes:
+        try:
+            found = widths(function, axis)
+        except CannotWidenError:
+            continue
+        height = rows_of(found)
+        rows = [_row_piece(op, found) for op in found.loads]
+        if (
+            height > 1
+            and rows
+            and min(rows) >= _SHORTEST_IN_TURN
+            and _carried_bytes(ops, found) >= _CARRIED_BYTES
+            and _rows_are_apart(function, found)
+        ):
+            made, origin = thinned(function, found)
+            other = 1 if axis == 0 else 0
+            return Strips(made, origin, other, 1, min(rows), heights=((axis, height),), each=True)
+    return None
+
+
+def _carried_bytes(ops: Sequence[Operation], found: Widths) -> int:
+    """The most that a loop carries of tiles of several rows."""
+    carried = [
+        [value for value in op.body.blocks[0].args if value in found.side]
+        for op in ops
+        if isinstance(op, scf.ForOp)
+    ]
+    return max(
+        (
+            sum(prod(T.dims_of(v.type)) * element_of(v.type).buffer_bytes for v in values)
+            for values in carried
+        ),
+        default=0,
+    )
+
+
+def _row_piece(op: TiledLoadOp, found: Widths) -> int:
+    """The bytes of the piece of a row that an iteration of a loop reads, where elements lie side by side in memory along one axis;
+    else 0."""
+    if not isinstance(op.parent_op(), scf.ForOp):
+        return 0
+    dims, tall = T.dims_of(op.result.type), found.side[op.result]
+    axes = view_axes(op.base, dims)
+    along = None if axes is None else _row_axis(axes)
+    if along in (None, tall) or prod(dims) != dims[along] * dims[tall]:
+        return 0
+    return dims[along] * element_of(op.result.type).memory_bytes
 
 
 def _side_by_side(

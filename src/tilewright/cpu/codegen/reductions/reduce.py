@@ -409,14 +409,15 @@ def _side_by_side(
     f: FunctionEmitter, combination: Combination, rest: tuple[int, ...]
 ) -> tuple[int, int]:
     """How many rows a nest reduces at once, and how many vectors of each it combines side by side, as what waits for itself needs:
-    half of the registers hold them. The second number is the same for the only row of a block that others run together with."""
+    half of the registers hold them. The second number is the same for the only row of a block that others run together with, and
+    for a row that is taken out of a block's."""
     target, rows = f.unit.target, rest[vector_axis(rest)] if rest else 1
     most = streams(target)
     if most == 1:
         return 1, _ACCUMULATORS
     room = max(target.vector_registers // 2 // len(combination.tiles), 1)
     room = 1 << room.bit_length() - 1
-    together = min(most, room, most if f.unit.rows_at_once else rows)
+    together = min(most, room, most if f.unit.rows_at_once else rows * f.rows_in_turn)
     if not f.unit.rows_at_once and _one_by_one(combination):
         together = 1
     return min(together, rows), min(room // together, _ACCUMULATORS)

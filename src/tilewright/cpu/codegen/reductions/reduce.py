@@ -424,10 +424,15 @@ def _side_by_side(
 
 
 def _one_by_one(combination: Combination) -> bool:
-    """Whether rows are read one after the other, as the streams that this takes are enough."""
+    """Whether rows are read one after the other, as the streams that this takes are enough, or there are none: rows lie in the
+    cache."""
     read = (tile for tile in walk(*combination.tiles) if isinstance(tile, (ViewLoad, PointerLoad)))
     found = [tile for tile in read if tile.dims == combination.dims]
-    if len(combination.tiles) > 1 or combination.chooses:
+    if combination.chooses:
+        return False
+    if not found:
+        return True
+    if len(combination.tiles) > 1:
         return False
     row = combination.dims[combination.axis]
     short = any(row * tile.element.memory_bytes <= _SHORT_ROW for tile in found)

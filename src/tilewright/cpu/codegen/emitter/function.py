@@ -189,6 +189,9 @@ class Coroutine(Protocol):
 class FunctionEmitter:
     """Makes the code of one kernel, operation by operation."""
 
+    rows_in_turn = 1
+    """How many rows the tiles of the kernel have of which this code takes one after the other (``analysis.strips``)."""
+
     def __init__(self, unit: Unit, plan: Plan, builder: Builder, frame: Frame):
         self.unit = unit
         self.plan = plan
@@ -243,8 +246,6 @@ class FunctionEmitter:
         self._nests = 0
         self.rarely = False
         """Whether the code runs only where another form of the kernel cannot: then it is kept short."""
-        self.rows_in_turn = 1
-        """How many rows the tiles of the kernel have of which this code takes one after the other (``analysis.strips``)."""
         self.inside_part = False
         """Whether code goes to a part, which another one cannot be in."""
         self.now = 0

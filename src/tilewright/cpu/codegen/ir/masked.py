@@ -23,7 +23,7 @@ _WORD = 8
 #: AVX has stores and loads under masks for such elements and longer ones.
 _FEWEST_BYTES = 4
 #: Vectors of so many bytes or more have what lies so far behind them fetched ahead where they are loaded under a mask.
-_ASKED_FOR, _AHEAD = 16, 128
+_ASKED_FOR, _AHEAD = 32, 128
 #: The lanes of a mask are counted in words.
 _MOST_LANES = 64
 #: So many lanes are stored by one branch for each, where not all are.

@@ -69,8 +69,10 @@ _FLOATS: Mapping[str, Callable[..., Array]] = {
 _SAME = frozenset({"exti", "trunci", "index_cast", "ftof", "itof", "bitcast"})
 
 
-def _is_run(numbers: Array) -> bool:
-    return numbers.ndim > 0 and bool((np.diff(numbers) == 1).all())
+def _lie_apart(numbers: Array) -> bool:
+    """Whether numbers are those of rows, or of planes in turn, and not of neighbours of which some are the same."""
+    steps = np.diff(numbers) if numbers.ndim else numbers
+    return bool((steps == 1).all() or (steps < 0).any())
 
 
 def _is_unknown(tile: Tile) -> bool:
@@ -130,8 +132,7 @@ class _Values:
             return self._limited(tile, coords)
         if name == "muli" and (strided := _strided(tile)) is not None:
             known = self.of(strided, coords)
-            # Rows, which lie apart.
-            return None if known is None or _is_run(known) else known
+            return None if known is None or _lie_apart(known) else known
         if name == "divi" and (scaled := _scaled(tile)) is not None:
             known = self.of(scaled, coords)
             return None if known is None else (known * _SCALE).astype(np.int64)

@@ -206,6 +206,7 @@ def _name(element: Type, bits: int, wide: int, lanes: int) -> str:
 
 
 def part_of(b: Builder, value: Value, first: int, lanes: int) -> Value:
+    """So many lanes of a vector, from one on."""
     if llvm.lanes_of(value.type) == lanes:
         return value
     return llvm.shuffle(b, value, value, range(first, first + lanes))

@@ -1,8 +1,8 @@
-"""Elements of one or two bytes whose places follow a formula that no pattern describes, such as neighbours of pixels of three colours, or
-an image in another size.
+"""Elements of up to four bytes whose places follow a formula that no pattern describes, such as neighbours of pixels of three colours,
+or an image in another size.
 
-To gather such elements one by one takes longest. Where the formula tells that they likely follow one another
-(``loops.likely_lanes``), or lie near one another, the code asks whether they do, and takes them out of one vector in memory.
+Where the formula tells that they likely follow one another (``loops.likely_lanes``), or lie near one another, the code asks whether they
+do, and takes them out of one vector in memory.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ from tilewright.cpu.codegen.memory.lane_gathers import (
     part_of,
 )
 
-#: Of so many lanes each comes out of one window of so many bytes, in which SSSE3 turns bytes by a vector of numbers.
-_LANES, _WINDOW = 8, 16
+#: Of so many lanes each comes out of one window.
+_LANES = 8
+#: The bytes of a window, by the size of elements, and what turns it by a vector of numbers.
+_WINDOWS = {1: (16, "ssse3"), 2: (16, "ssse3"), 4: (32, "avx2")}
 _MOST_BEFORE = 4
 
 
@@ -44,13 +46,13 @@ class Likely:
         """What the code asks, for remarks."""
         if self.is_run:
             return "they turn out to follow one another"
-        return f"those of {_LANES} lanes turn out to lie within {_WINDOW} bytes"
+        return f"those of {_LANES} lanes turn out to lie within one vector"
 
 
 def likely_of(lists: Sequence[Sequence[int]] | None, element: Element) -> Likely | None:
     """What is worth asking for, of lanes that likely lie so many bytes behind the first one, by some examples."""
     size = element.buffer_bytes
-    if lists is None or size >= WORD_BYTES or len(lists[0]) % _LANES:
+    if lists is None or size not in _WINDOWS or len(lists[0]) % _LANES:
         return None
     if all(place == lane * size for lanes in lists for lane, place in enumerate(lanes)):
         return Likely(is_run=True)
@@ -61,7 +63,7 @@ def likely_of(lists: Sequence[Sequence[int]] | None, element: Element) -> Likely
         for place in lanes[first : first + _LANES]
     ]
     before = -min(behind)
-    if before % size or before > _MOST_BEFORE or max(behind) + before >= _WINDOW:
+    if before % size or before > _MOST_BEFORE or max(behind) + before >= _WINDOWS[size][0]:
         return None
     return Likely(is_run=False, before=before // size)
 
@@ -77,7 +79,7 @@ def gather_likely(
 ) -> Value:
     """``gather_behind`` for offsets in elements that likely lie so."""
     target = llvm.target_of(b)
-    if not likely.is_run and not (target.is_x86 and target.has("ssse3")):
+    if not likely.is_run and not (target.is_x86 and target.has(_WINDOWS[element.buffer_bytes][1])):
         return gather_behind(b, base, offsets, element.buffer_bytes, element, on, fallback)
     ask, read = _follow, _run
     if not likely.is_run:
@@ -170,8 +172,9 @@ def _lie_near(
 ) -> Value:
     """Also that a window may be read: it has a lane that is on, and no page ends in it."""
     near: list[Value] = []
-    held = _WINDOW // element.buffer_bytes
-    last = ir.Constant(I64, PAGE - _WINDOW)
+    size, _ = _WINDOWS[element.buffer_bytes]
+    held = size // element.buffer_bytes
+    last = ir.Constant(I64, PAGE - size)
     all_on = llvm.is_all_on(on)
     for group, mask in _groups(b, places, on):
         beyond = b.and_(_behind(b, group, before), llvm.number(group.type, ~(held - 1)))
@@ -206,7 +209,9 @@ def _window(
 def _turned(b: Builder, start: Value, places: Value, element: Element, before: int) -> Value:
     """The elements of one group."""
     size = element.buffer_bytes
-    window = ir.VectorType(I8, _WINDOW)
+    if size == WORD_BYTES:
+        return _turned_words(b, start, places, element, before)
+    window = ir.VectorType(I8, _WINDOWS[size][0])
     held = b.load(_address(b, start, places, element, before), typ=window, align=size)
     short = ir.VectorType(ir.IntType(8 * size), _LANES)
     order = b.trunc(_behind(b, places, before), short)
@@ -215,7 +220,7 @@ def _turned(b: Builder, start: Value, places: Value, element: Element, before: i
         order = b.add(b.mul(order, llvm.number(short, 0x0202)), llvm.number(short, 0x0100))
         order = b.bitcast(order, window)
     else:
-        order = llvm.shuffle(b, order, order, [lane % _LANES for lane in range(_WINDOW)])
+        order = llvm.shuffle(b, order, order, [lane % _LANES for lane in range(window.count)])
     turned = b.call(
         llvm.declare(b.module, "llvm.x86.ssse3.pshuf.b.128", window, [window, window]),
         [held, order],
@@ -223,3 +228,12 @@ def _turned(b: Builder, start: Value, places: Value, element: Element, before: i
     if size == 1:
         turned = llvm.shuffle(b, turned, turned, range(_LANES))
     return b.bitcast(turned, ir.VectorType(element.buffer, _LANES))
+
+
+def _turned_words(b: Builder, start: Value, places: Value, element: Element, before: int) -> Value:
+    ty, words = ir.VectorType(element.buffer, _LANES), ir.VectorType(I32, _LANES)
+    held = b.load(_address(b, start, places, element, before), typ=ty, align=WORD_BYTES)
+    order = _behind(b, places, before)
+    order = order if order.type == words else b.trunc(order, words)
+    name = f"llvm.x86.avx2.perm{'ps' if isinstance(element.buffer, ir.FloatType) else 'd'}"
+    return b.call(llvm.declare(b.module, name, ty, [ty, words]), [held, order])

@@ -241,7 +241,7 @@ class PointerLoad(Tile):
     def _likely(self, coords: Coords) -> Likely | None:
         """How lanes likely lie whose addresses no pattern describes."""
         size, unit = self.element.buffer_bytes, getattr(self.pointers, "unit", 0)
-        if self.gathers or size >= WORD_BYTES or unit != size or not self._has_base:
+        if self.gathers or size > WORD_BYTES or unit != size:
             return None
         return likely_of(likely_lanes(self.pointers, coords), self.element)
 

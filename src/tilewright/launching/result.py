@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from tilewright.launching.assertions import AssertionFailure
@@ -25,8 +25,9 @@ class RunResult:
     arithmetic: Arithmetic = REFERENCE
 
 
-_outputs, _text = RunResult.outputs.__set__, RunResult.text.__set__  # type: ignore
-_failures, _arithmetic = RunResult.failures.__set__, RunResult.arithmetic.__set__  # type: ignore
+_outputs, _text, _failures, _arithmetic = (
+    RunResult.__dict__[each.name].__set__ for each in fields(RunResult)
+)
 
 
 def result_of(outputs: tuple[Array, ...]) -> RunResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from tilewright.cpu.runtime.packing import Packer
 from tilewright.cpu.runtime.warm import WarmLaunch
 from tilewright.diagnostics import TileIRError
 from tilewright.launching.interfaces import PassedType
+from tilewright.launching.result import RunResult, result_of
 
 _EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "vector_add.tileir"
 _N = 200
@@ -313,3 +315,10 @@ def test_numbers_are_packed_as_by_the_other_ways(element: str, values: list[obje
                 or abs(value) >= 2**63
                 or element[0] == "f"
             )
+
+
+def test_results_are_those_of_the_class() -> None:
+    outputs = (np.zeros(2, np.float32),)
+    one, other = result_of(outputs), RunResult(outputs)
+    for each in dataclasses.fields(RunResult):
+        assert getattr(one, each.name) is getattr(other, each.name)

@@ -252,9 +252,7 @@ def test_rows_side_by_side(element: str, two: bool, cpu: str) -> None:
             assert (np.frombuffer(found[0], x.dtype)[:rows] == x.sum(1)).all()
 
 
-def _moments(
-    element: str, tile: tuple[int, int], *, in_place: bool = False, once: bool = False
-) -> Any:
+def _moments(element: str, tile: tuple[int, int], *, in_place: bool = False) -> Any:
     """Of each row of planes the sum of its elements, and that of their squares, which a loop adds up in tiles of several rows."""
     module = ModuleBuilder()
     parameters = dict.fromkeys("xyz", ptr(element)) | dict.fromkeys(("rows", "columns"), "i32")
@@ -266,7 +264,7 @@ def _moments(
         )
         tiles = k.partition(view, tile=(1, *tile), padding="zero")
         zero = k.full((1, *tile), 0, element)
-        whole = 1 if once else (columns + (tile[1] - 1)) // tile[1]
+        whole = (columns + (tile[1] - 1)) // tile[1]
         with k.for_(whole, one=zero, two=zero) as loop:
             x, _ = k.load_view_tko(tiles, [plane, block, loop.index])
             loop.one, loop.two = loop.one + x, loop.two + x * x

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from llvmlite import ir
 
 from tilewright.cpu.codegen.ir import llvm
-from tilewright.cpu.codegen.ir.elements import I1, I8, I32, I64, PTR, Element
+from tilewright.cpu.codegen.ir.elements import I8, I32, I64, PTR, Element
 from tilewright.cpu.codegen.ir.types import Builder, Type, Value
 
 #: By which the addressing of x86 multiplies.
@@ -22,8 +22,6 @@ _AVX2_BITS = 256
 #: What is gathered at once at fewest, in bits, where offsets are no wider than elements.
 _SHORTEST_BITS = 128
 PAGE = 4096
-#: Vectors of which AVX2 turns lanes by a vector of numbers: their bytes, and those of an element.
-_TURNED = frozenset({(8, 1), (16, 1), (16, 2), (32, 4), (32, 8)})
 
 
 def gather_from(b: Builder, pointers: Value, element: Element, on: Value, fallback: Value) -> Value:
@@ -46,69 +44,6 @@ def gather_behind(
     pointers = b.gep(base, [offsets], source_etype=ir.IntType(8 * unit))
     pointers.type = llvm.shaped(PTR, ty)
     return gather_from(b, pointers, element, on, fallback)
-
-
-def in_window(
-    b: Builder, addresses: Value, element: Element, on: Value, fallback: Value
-) -> Value | None:
-    """``gather_from`` for addresses that keep to the order of lanes, and are the same in some: out of the vector in memory that begins
-    at the first lane's, if that is on, no page ends in the vector, and the others turn out to lie in it. None where the processor
-    turns no lanes of such vectors by numbers, or gathers fast."""
-    lanes, size = llvm.lanes_of(addresses.type), element.buffer_bytes
-    if not _has_avx2_alone(b) or (lanes * size, size) not in _TURNED:
-        return None
-    zero = ir.Constant(I32, 0)
-    first = b.extract_element(addresses, zero)
-    apart = b.sub(addresses, llvm.splat(b, first, lanes))
-    beyond = b.and_(apart, llvm.number(apart.type, ~((lanes - 1) * size)))
-    near = b.icmp_signed("==", beyond, llvm.number(apart.type, 0))
-    near = llvm.intrinsic(b, "vector.reduce.and", [near], I1)
-    place = b.and_(first, ir.Constant(I64, PAGE - 1))
-    near = b.and_(near, b.icmp_unsigned("<=", place, ir.Constant(I64, PAGE - lanes * size)))
-    near = b.and_(near, b.extract_element(on, zero))
-    blocks = [b.append_basic_block(name) for name in ("window", "apart", "read")]
-    b.cbranch(near, blocks[0], blocks[1])
-    b.position_at_end(blocks[0])
-    ty = ir.VectorType(element.buffer, lanes)
-    held = b.load(b.inttoptr(first, PTR), typ=ty, align=1)
-    window = b.select(on, _turned(b, held, apart, size), fallback)
-    b.branch(blocks[2])
-    b.position_at_end(blocks[1])
-    gathered = gather_from(
-        b, b.inttoptr(addresses, llvm.shaped(PTR, addresses.type)), element, on, fallback
-    )
-    end = b.block
-    b.branch(blocks[2])
-    b.position_at_end(blocks[2])
-    found = b.phi(ty)
-    found.add_incoming(window, blocks[0])
-    found.add_incoming(gathered, end)
-    return found
-
-
-def _turned(b: Builder, held: Value, apart: Value, size: int) -> Value:
-    """Lanes of a vector, each from so many bytes behind the first one."""
-    lanes = llvm.lanes_of(held.type)
-    unit = I32 if size >= WORD_BYTES else I8
-    order = b.trunc(apart, llvm.shaped(unit, apart.type))
-    if size >= WORD_BYTES:
-        order = b.lshr(order, llvm.number(order.type, 2))
-    if size in (2, 8):
-        behind = b.add(order, llvm.number(order.type, 1))
-        places = [at for lane in range(lanes) for at in (lane, lane + lanes)]
-        order = llvm.shuffle(b, order, behind, places)
-    name, count = ("avx2.permd", 8) if unit == I32 else ("ssse3.pshuf.b.128", 16)
-    total, words = llvm.lanes_of(order.type), ir.VectorType(unit, count)
-    values = b.bitcast(held, order.type)
-    if total < count:
-        places = [at % total for at in range(count)]
-        values, order = (llvm.shuffle(b, each, each, places) for each in (values, order))
-    turned = b.call(
-        llvm.declare(b.module, f"llvm.x86.{name}", words, [words, words]), [values, order]
-    )
-    if total < count:
-        turned = llvm.shuffle(b, turned, turned, range(total))
-    return b.bitcast(turned, held.type)
 
 
 def _gather(b: Builder, pointers: Value, ty: Type, on: Value, fallback: Value) -> Value:

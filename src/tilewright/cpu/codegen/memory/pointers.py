@@ -71,14 +71,15 @@ from tilewright.cpu.codegen.memory.addresses import (
     where_on,
     zero_of,
 )
-from tilewright.cpu.codegen.memory.lane_gathers import (
-    SCALES,
-    WORD_BYTES,
-    gather_behind,
-    gather_from,
-    in_window,
+from tilewright.cpu.codegen.memory.guessed_gathers import (
+    Guess,
+    Places,
+    Run,
+    Window,
+    gather_guessed,
+    guess_of,
 )
-from tilewright.cpu.codegen.memory.likely_gathers import Likely, gather_likely, likely_of
+from tilewright.cpu.codegen.memory.lane_gathers import SCALES, gather_behind, gather_from
 from tilewright.cpu.codegen.memory.ordered import ordered_load, ordered_store
 from tilewright.cpu.codegen.memory.rows_ahead import ask_for_rows
 from tilewright.cpu.codegen.memory.stores_apart import lie_apart
@@ -189,7 +190,7 @@ class PointerLoad(Tile):
                 first = self._first(nest, coords, whole)
                 load = partial(_near_load, near=near)
                 return self._together(nest, coords, [first, on, other], load)
-            likely = self._likely(coords)
+            likely = self._likely(nest, coords)
             why = _why_apart(lane_steps)
             self.note(why if likely is None else f"{why}, unless {likely.question}")
             return self._apart(nest, coords, addresses, on, other, likely)
@@ -214,7 +215,7 @@ class PointerLoad(Tile):
         addresses: Lane,
         on: Lane,
         other: Lane,
-        likely: Likely | None = None,
+        likely: Guess | None = None,
     ) -> Lane:
         """A gather. Offsets from one base stay such: x86 adds the base by itself, and takes twice as many offsets at once
         if they have 32 bits."""
@@ -238,12 +239,12 @@ class PointerLoad(Tile):
         parts = [addresses, on, other]
         return nest.emit(parts, lambda b, p, m, o: _gather(b, p, m, o, element))
 
-    def _likely(self, coords: Coords) -> Likely | None:
+    def _likely(self, nest: LoopNest, coords: Coords) -> Guess | None:
         """How lanes likely lie whose addresses no pattern describes."""
-        size, unit = self.element.buffer_bytes, getattr(self.pointers, "unit", 0)
-        if self.gathers or size > WORD_BYTES or unit != size:
+        if self.gathers or getattr(self.pointers, "unit", 0) != self.element.buffer_bytes:
             return None
-        return likely_of(likely_lanes(self.pointers, coords), self.element)
+        target = llvm.target_of(nest.inner)
+        return guess_of(target, likely_lanes(self.pointers, coords), self.element)
 
     def _together(
         self, nest: LoopNest, coords: Coords, parts: list[Lane], load: Callable[..., Value]
@@ -463,12 +464,13 @@ def _gather_behind(
     *,
     element: Element,
     unit: int,
-    likely: Likely | None,
+    likely: Guess | None,
 ) -> Value:
     """Elements at offsets, in units of bytes, from one base."""
     pointer, held = b.inttoptr(base, PTR), to_buffer(b, other, element)
     if likely is not None:
-        return loaded(b, gather_likely(b, pointer, offsets, element, on, held, likely), element)
+        places = Places(pointer, offsets, element)
+        return loaded(b, gather_guessed(b, places, on, held, [likely]), element)
     return loaded(b, gather_behind(b, pointer, offsets, unit, element, on, held), element)
 
 
@@ -482,42 +484,16 @@ def _run_or_gather(
     splits: bool,
     limited: bool,
 ) -> Value:
-    """A vector load where the addresses turn out to follow one another."""
+    """A vector load where the addresses turn out to follow one another, as their formula has it: what wraps within the vector shows
+    in its last lane; that a limit is reached may not, where numbers wrap, too, and then many lanes are the same."""
     if not splits:
         return _gather(b, addresses, on, other, element)
-    first = _first(b, addresses)
-    is_run = _follow(b, addresses, first, element, limited=limited)
-    blocks = [b.append_basic_block(name) for name in ("run", "gather", "read")]
-    b.cbranch(is_run, blocks[0], blocks[1])
-    b.position_at_end(blocks[0])
-    together = _run_load(b, first, on, other, element)
-    b.branch(blocks[2])
-    b.position_at_end(blocks[1])
-    window = in_window(b, addresses, element, on, to_buffer(b, other, element)) if limited else None
-    apart = (
-        _gather(b, addresses, on, other, element) if window is None else loaded(b, window, element)
+    window = (
+        Window.of(llvm.target_of(b), element, llvm.lanes_of(addresses.type)) if limited else None
     )
-    end = b.block
-    b.branch(blocks[2])
-    b.position_at_end(blocks[2])
-    found = b.phi(together.type)
-    found.add_incoming(together, blocks[0])
-    found.add_incoming(apart, end)
-    return found
-
-
-def _follow(
-    b: Builder, addresses: Value, first: Value, element: Element, *, limited: bool
-) -> Value:
-    """Whether addresses follow one another, as their formula has it. What wraps within the vector shows in its last
-    lane; that a limit is reached may not, where numbers wrap, too."""
-    lanes, size = llvm.lanes_of(addresses.type), element.memory_bytes
-    if not limited:
-        last = b.extract_element(addresses, ir.Constant(I32, lanes - 1))
-        return b.icmp_signed("==", b.sub(last, first), ir.Constant(I64, (lanes - 1) * size))
-    steps = llvm.int_lanes([lane * size for lane in range(lanes)])
-    same = b.icmp_signed("==", b.sub(addresses, llvm.splat(b, first, lanes)), steps)
-    return llvm.intrinsic(b, "vector.reduce.and", [same], I1)
+    guesses = [Run(by_last=not limited), *([] if window is None else [window])]
+    places = Places(None, addresses, element)
+    return loaded(b, gather_guessed(b, places, on, to_buffer(b, other, element), guesses), element)
 
 
 @lowers("load")
@@ -860,10 +836,9 @@ def _run_or_scatter(
     if not may_run:
         _scatter(b, addresses, data, on, element)
         return
-    first = _first(b, addresses)
-    is_run = _follow(b, addresses, first, element, limited=limited)
-    with b.if_else(is_run) as (run, apart):
+    places = Places(None, addresses, element)
+    with b.if_else(Run(by_last=not limited).holds(b, places, on)) as (run, apart):
         with run:
-            _run_store(b, first, data, on, element)
+            _run_store(b, _first(b, addresses), data, on, element)
         with apart:
             _scatter(b, addresses, data, on, element)

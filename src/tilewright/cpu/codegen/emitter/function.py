@@ -601,7 +601,7 @@ class FunctionEmitter:
         """How many vectors an iteration without checks of elements handles."""
         short = self.rarely or self.plan.end >= _VERY_LONG_CODE
         usual = 1 if short else unroll or unroll_of(tiles)
-        return usual if width == 1 else written_out(tiles, usual)
+        return usual if width == 1 or unroll else written_out(tiles, usual)
 
     def row_end(
         self,

@@ -13,7 +13,7 @@ from llvmlite import ir
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter, vector_axis
 from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.ir import llvm
-from tilewright.cpu.codegen.ir.elements import I1, I32, I64, PTR, Element, element_of
+from tilewright.cpu.codegen.ir.elements import I1, I8, I32, I64, PTR, Element, element_of
 from tilewright.cpu.codegen.ir.masked import masked_load, masked_store, store_whole
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, lanes_in
@@ -190,6 +190,11 @@ class PointerLoad(Tile):
                 first = self._first(nest, coords, whole)
                 load = partial(_near_load, near=near)
                 return self._together(nest, coords, [first, on, other], load)
+            if mask is None:
+                each = _each_lane(nest, self.pointers, coords, whole, self.spaced)
+                if each:
+                    first = self._first(nest, coords, whole)
+                    return nest.emit([first, *each], partial(_load_lanes, element=element))
             likely = self._likely(nest, coords)
             why = _why_apart(lane_steps)
             self.note(why if likely is None else f"{why}, unless {likely.question}")
@@ -377,6 +382,64 @@ def _lane_steps(
     none = frozenset[int]()
     known = (none, none) if whole is None else whole.known(masked=nest.masked)
     return lane_strides_of(pointers, coords, *known, factors)
+
+
+def _each_lane(
+    nest: LoopNest,
+    pointers: Tile,
+    coords: Coords,
+    whole: Whole | None,
+    spaced: Spaced | None,
+) -> list[Lane]:
+    """How many bytes behind the first lane each lies, where that is a constant, or one times a stride that only shows when the code
+    runs; empty where it is not known."""
+    if nest.masked and whole is not None and whole.fits is not None and not nest.fits:
+        return []
+    none = frozenset[int]()
+    known = (none, none) if whole is None else whole.known(masked=nest.masked)
+    loose = spaced is not None and nest.strides.get(id(spaced.loose)) == ANY_STRIDE
+    if spaced is None or not loose:
+        lane_steps = _lane_steps(nest, pointers, coords, whole, spaced)
+        if lane_steps is None or not lane_steps.exact or lane_steps.limited:
+            return []
+        return [Lane(ir.Constant(I64, delta)) for delta in lane_steps.lanes]
+    if nest.masked:
+        return []
+    at_one, at_two = (
+        lane_strides_of(pointers, coords, *known, {id(spaced.number): factor}) for factor in (1, 2)
+    )
+    if at_one is None or at_two is None or not (at_one.exact and at_two.exact):
+        return []
+    if any(2 * one != two for one, two in zip(at_one.lanes, at_two.lanes, strict=True)):
+        return []
+    return [_times(nest, Lane(spaced.loose.stride), delta) for delta in at_one.lanes]
+
+
+def _times(nest: LoopNest, number: Lane, by: int) -> Lane:
+    return nest.emit([number], lambda b, n: b.mul(n, ir.Constant(I64, by)))
+
+
+def _store_lanes(
+    nest: LoopNest, first: Lane, each: Sequence[Lane], data: Value, element: Element
+) -> None:
+    """Store lanes so many bytes behind the first one's address."""
+    b = nest.inner
+    held = to_buffer(b, data, element)
+    for lane, behind in enumerate(each):
+        where = b.gep(b.inttoptr(first.value, PTR), [behind.value], source_etype=I8)
+        value = b.extract_element(held, ir.Constant(I32, lane))
+        b.store(value, where, align=element.buffer_bytes)
+
+
+def _load_lanes(b: Builder, first: Value, *each: Value, element: Element) -> Value:
+    """The elements so many bytes behind an address."""
+    pointer = b.inttoptr(first, PTR)
+    found: Value = llvm.undefined(ir.VectorType(element.buffer, len(each)))
+    for lane, behind in enumerate(each):
+        where = b.gep(pointer, [behind], source_etype=I8)
+        one = b.load(where, typ=element.buffer, align=element.buffer_bytes)
+        found = b.insert_element(found, one, ir.Constant(I32, lane))
+    return loaded(b, found, element)
 
 
 def _why_apart(lane_steps: LaneStrides | None) -> str:
@@ -732,7 +795,11 @@ class _PointerStore:
             first = self._first(nest, coords).value
             _stored_together(nest, coords, self.pointers, first, data, chosen, element, fits)
         elif not self._put_near(nest, coords, lane_steps, data, on):
-            self._put_apart(nest, coords, lane_steps, data, chosen)
+            each = _each_lane(nest, self.pointers, coords, whole, self.spaced) if on is None else []
+            if each:
+                _store_lanes(nest, self._first(nest, coords), each, data, element)
+            else:
+                self._put_apart(nest, coords, lane_steps, data, chosen)
 
     def _first(self, nest: LoopNest, coords: Coords) -> Lane:
         """The address of the first lane, where lanes follow their formula."""

@@ -29,7 +29,7 @@ from tilewright.cpu.codegen.memory.checks import (
     check_position,
     check_reach,
 )
-from tilewright.cpu.codegen.memory.lane_gathers import gather_from
+from tilewright.cpu.codegen.memory.lane_gathers import gather_from, load_each, store_each
 from tilewright.cpu.codegen.memory.packing import load_packed, number_in
 from tilewright.cpu.codegen.memory.views import (
     Extent,
@@ -294,8 +294,12 @@ def load_lanes(
         return nest.emit(
             [where], lambda b, p: loaded(b, _plain_load(b, p, element, lanes), element)
         )
-    on = Lane(llvm.all_on(lanes)) if mask is None else nest.widened(mask, lanes)
-    otherwise = nest.widened(passive, lanes)
+    if mask is None:
+        each = _each_distance(nest, distances, element)
+        return nest.emit(
+            [where, *each], lambda b, p, *v: loaded(b, load_each(b, p, v, element), element)
+        )
+    on, otherwise = nest.widened(mask, lanes), nest.widened(passive, lanes)
 
     def make(b: Builder, p: Value, far: Value, on: Value, otherwise: Value) -> Value:
         fallback = to_buffer(b, otherwise, element)
@@ -306,6 +310,17 @@ def load_lanes(
         return loaded(b, gather_from(b, pointers, element, on, fallback), element)
 
     return nest.emit([where, distances, on, otherwise], make)
+
+
+def _each_distance(nest: LoopNest, distances: Lane, element: Element) -> list[Lane]:
+    """How many bytes behind the first lane each lies, of a vector of numbers of elements."""
+    size = ir.Constant(I64, element.buffer_bytes)
+
+    def one(lane: int) -> Lane:
+        at = ir.Constant(I32, lane)
+        return nest.emit([distances], lambda b, far: b.mul(b.extract_element(far, at), size))
+
+    return [one(lane) for lane in range(llvm.lanes_of(distances.value.type))]
 
 
 def load_nearby(
@@ -370,7 +385,10 @@ def store_lanes(
     near = None if dense else nearby(known_distances(nest, place, coords))
     if near is not None and store_near(b, where, [(near, data)], None if mask is None else on):
         return
-    if not dense:
+    if not dense and mask is None:
+        each = [lane.value for lane in _each_distance(nest, distances, element)]
+        store_each(b, where, each, data, element)
+    elif not dense:
         pointers = b.gep(where, [distances.value], source_etype=element.buffer)
         pointers.type = ir.VectorType(PTR, lanes)
         scatter_to(b, pointers, data, element, on)
@@ -436,7 +454,7 @@ def scatter_to(b: Builder, pointers: Value, data: Value, element: Element, on: V
     """
     size = ir.Constant(I32, element.buffer_bytes)
     target = llvm.target_of(b)
-    if target.is_x86 and not target.has("avx512f") and not isinstance(on, ir.Constant):
+    if not target.scatters_fast and not isinstance(on, ir.Constant):
         with b.goto_entry_block():
             nowhere = llvm.stack(b, element.buffer, element.buffer_bytes)
         lanes = llvm.lanes_of(on.type)

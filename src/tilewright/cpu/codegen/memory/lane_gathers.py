@@ -46,6 +46,27 @@ def gather_behind(
     return gather_from(b, pointers, element, on, fallback)
 
 
+def load_each(b: Builder, pointer: Value, behind: Sequence[Value], element: Element) -> Value:
+    """The buffer form of the elements so many bytes behind a pointer, loaded one by one: where such numbers are known before a
+    loop, or constants, that takes a half to a quarter of the time of a gather."""
+    found: Value = llvm.undefined(ir.VectorType(element.buffer, len(behind)))
+    for lane, number in enumerate(behind):
+        where = b.gep(pointer, [number], source_etype=I8)
+        one = b.load(where, typ=element.buffer, align=element.buffer_bytes)
+        found = b.insert_element(found, one, ir.Constant(I32, lane))
+    return found
+
+
+def store_each(
+    b: Builder, pointer: Value, behind: Sequence[Value], data: Value, element: Element
+) -> None:
+    """The same for a store, in ascending order of lanes."""
+    for lane, number in enumerate(behind):
+        where = b.gep(pointer, [number], source_etype=I8)
+        one = b.extract_element(data, ir.Constant(I32, lane))
+        b.store(one, where, align=element.buffer_bytes)
+
+
 def _gather(b: Builder, pointers: Value, ty: Type, on: Value, fallback: Value) -> Value:
     if _has_avx2_alone(b) and not llvm.is_all_on(on):
         addresses = b.ptrtoint(pointers, llvm.shaped(I64, ty))

@@ -13,7 +13,7 @@ from llvmlite import ir
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter, vector_axis
 from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.ir import llvm
-from tilewright.cpu.codegen.ir.elements import I1, I8, I32, I64, PTR, Element, element_of
+from tilewright.cpu.codegen.ir.elements import I1, I32, I64, PTR, Element, element_of
 from tilewright.cpu.codegen.ir.masked import masked_load, masked_store, store_whole
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, lanes_in
@@ -79,7 +79,13 @@ from tilewright.cpu.codegen.memory.guessed_gathers import (
     gather_guessed,
     guess_of,
 )
-from tilewright.cpu.codegen.memory.lane_gathers import SCALES, gather_behind, gather_from
+from tilewright.cpu.codegen.memory.lane_gathers import (
+    SCALES,
+    gather_behind,
+    gather_from,
+    load_each,
+    store_each,
+)
 from tilewright.cpu.codegen.memory.ordered import ordered_load, ordered_store
 from tilewright.cpu.codegen.memory.rows_ahead import ask_for_rows
 from tilewright.cpu.codegen.memory.stores_apart import lie_apart
@@ -194,7 +200,7 @@ class PointerLoad(Tile):
                 each = _each_lane(nest, self.pointers, coords, whole, self.spaced)
                 if each:
                     first = self._first(nest, coords, whole)
-                    return nest.emit([first, *each], partial(_load_lanes, element=element))
+                    return nest.emit([first, *each], lambda b, p, *v: _load_each(b, p, v, element))
             likely = self._likely(nest, coords)
             why = _why_apart(lane_steps)
             self.note(why if likely is None else f"{why}, unless {likely.question}")
@@ -419,29 +425,6 @@ def _times(nest: LoopNest, number: Lane, by: int) -> Lane:
     return nest.emit([number], lambda b, n: b.mul(n, ir.Constant(I64, by)))
 
 
-def _store_lanes(
-    nest: LoopNest, first: Lane, each: Sequence[Lane], data: Value, element: Element
-) -> None:
-    """Store lanes so many bytes behind the first one's address."""
-    b = nest.inner
-    held = to_buffer(b, data, element)
-    for lane, behind in enumerate(each):
-        where = b.gep(b.inttoptr(first.value, PTR), [behind.value], source_etype=I8)
-        value = b.extract_element(held, ir.Constant(I32, lane))
-        b.store(value, where, align=element.buffer_bytes)
-
-
-def _load_lanes(b: Builder, first: Value, *each: Value, element: Element) -> Value:
-    """The elements so many bytes behind an address."""
-    pointer = b.inttoptr(first, PTR)
-    found: Value = llvm.undefined(ir.VectorType(element.buffer, len(each)))
-    for lane, behind in enumerate(each):
-        where = b.gep(pointer, [behind], source_etype=I8)
-        one = b.load(where, typ=element.buffer, align=element.buffer_bytes)
-        found = b.insert_element(found, one, ir.Constant(I32, lane))
-    return loaded(b, found, element)
-
-
 def _why_apart(lane_steps: LaneStrides | None) -> str:
     if lane_steps is None:
         return "the lane stride of the addresses is unknown"
@@ -508,6 +491,10 @@ def _run_load(b: Builder, address: Value, on: Value, other: Value, element: Elem
     if llvm.is_all_on(on):
         return loaded(b, b.load(pointer, typ=ty, align=element.buffer_bytes), element)
     return loaded(b, masked_load(b, pointer, ty, on, to_buffer(b, other, element)), element)
+
+
+def _load_each(b: Builder, address: Value, each: Sequence[Value], element: Element) -> Value:
+    return loaded(b, load_each(b, b.inttoptr(address, PTR), each, element), element)
 
 
 def _gather(b: Builder, addresses: Value, on: Value, other: Value, element: Element) -> Value:
@@ -797,7 +784,9 @@ class _PointerStore:
         elif not self._put_near(nest, coords, lane_steps, data, on):
             each = _each_lane(nest, self.pointers, coords, whole, self.spaced) if on is None else []
             if each:
-                _store_lanes(nest, self._first(nest, coords), each, data, element)
+                where = nest.inner.inttoptr(self._first(nest, coords).value, PTR)
+                held = to_buffer(nest.inner, data, element)
+                store_each(nest.inner, where, [lane.value for lane in each], held, element)
             else:
                 self._put_apart(nest, coords, lane_steps, data, chosen)
 

@@ -648,7 +648,7 @@ class FunctionEmitter:
             assert found is not None
             return found
 
-        return RowPieces(around)
+        return RowPieces(around, exact=bool(into.through) and part.only_pointers)
 
     def _single_rows(
         self,

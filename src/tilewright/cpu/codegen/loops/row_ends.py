@@ -7,7 +7,7 @@ as a whole; only those around the end of the row need a mask, if all other axes 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from llvmlite import ir
 
@@ -195,7 +195,9 @@ def row_part(
         return None
     for limits in written:
         found.add(limits, dims, coords, row)
-    return part_of_row(b, spans, found.along, found.conditions, width, tail=found.only_pointers)
+    tail = found.only_pointers
+    part = part_of_row(b, spans, found.along, found.conditions, width, tail=tail)
+    return replace(part, only_pointers=tail)
 
 
 def end_of_part(b: Builder, part: RowPart, extent: int, width: int, rounds: int) -> RowEnd:

@@ -407,10 +407,14 @@ class RowPart:
     idle_from: Value | None = None
     idle: frozenset[tuple[int, int]] = frozenset()
     instead: Mapping[int, Tile] = field(default_factory=dict[int, Tile])
+    first: Value | None = None
+    """Where what needs no checks begins, though no vector may."""
     reached: Value | None = None
-    """Where what needs no checks ends, though no vector may."""
+    """Where it ends; 0 where nothing is known to need none."""
     turns: bool = False
     """Whether quotients change along the row."""
+    only_pointers: bool = False
+    """Whether all that is read but buffers is behind pointers."""
 
 
 def part_of_row(
@@ -443,7 +447,8 @@ def part_of_row(
     end = b.and_(llvm.intrinsic(b, "smax", [last, zero]), vector)
     some = b.and_(b.icmp_signed("<", begin, end), holds)
     ends = [b.select(some, place, zero) for place in (begin, end)]
-    part = RowPart(ends[0], ends[1], total, instead=spans.instead, reached=last, turns=spans.turns)
+    part = RowPart(ends[0], ends[1], total, instead=spans.instead, turns=spans.turns)
+    part = replace(part, first=first, reached=b.select(holds, last, zero))
     part = part if spans.off else _with_idle(b, spans, part, width)
     if not tail or not spans.off:
         return part

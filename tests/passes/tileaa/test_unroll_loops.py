@@ -87,8 +87,18 @@ def _used_in_turn(g: _Given) -> None:
     g.store(other, g.number(1))
 
 
-def _many_rounds(g: _Given) -> None:
-    g.store(g.loop((0, 9, 1), lambda i, row: g.k.addf(row, g.row(i))), g.zero)
+def _rounds(count: int, deep: int = 1) -> Callable[[_Given], None]:
+    """So many iterations, with so many operations in each that wait for one another."""
+
+    def make(g: _Given) -> None:
+        def body(i: Value, row: Value) -> Value:
+            for _ in range(deep):
+                row = g.k.addf(row, g.row(g.zero))
+            return row
+
+        g.store(g.loop((0, count, 1), body), g.zero)
+
+    return make
 
 
 def _no_round(g: _Given) -> None:
@@ -139,7 +149,11 @@ KERNELS = {
     "a window": (_window, 2, 0),
     "inside of a long one": (_inside_of_a_long_one, 2, 1),
     "tiles that change places": (_used_in_turn, 1, 0),
-    "many rounds": (_many_rounds, 1, 1),
+    "many rounds": (_rounds(48), 1, 0),
+    "too many rounds": (_rounds(49), 1, 1),
+    "few rounds with a long chain": (_rounds(8, 7), 1, 0),
+    "more rounds with one that is not too long": (_rounds(9, 5), 1, 0),
+    "more rounds with a long chain": (_rounds(9, 6), 1, 1),
     "no round": (_no_round, 1, 1),
     "rounds that only show when the code runs": (_unknown_rounds, 1, 1),
     "stores": (_stores, 1, 1),

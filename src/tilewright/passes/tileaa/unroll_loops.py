@@ -23,17 +23,20 @@ from tilewright.passes.tileaa.matching import constant_iterations
 from tilewright.passes.tileas.remarks import Remarks
 
 #: How many iterations a loop has at most, and how many operations all of them.
-_MOST_ROUNDS = 8
+_MOST_ROUNDS = 48
 _MOST_OPERATIONS = 400
+#: So many iterations are unrolled however many operations follow one another in them, more only if all that do are not too many.
+_FEW_ROUNDS, _DEEPEST = 8, 48
 
 
 @dataclass(frozen=True)
 class UnrollLoops(TileAAPass):
     """Unrolls short loops with constant bounds.
 
-    They have up to 8 iterations and 400 operations in all, carry a tile, and contain only element-wise arithmetic and weak
+    They have up to 48 iterations and 400 operations in all, carry a tile, and contain only element-wise arithmetic and weak
     loads: loops over the taps of a filter, or the positions of a window. The tile then stays in registers from the first
-    iteration to the last, and goes to memory once.
+    iteration to the last, and goes to memory once. In loops of more than 8 iterations no more than 48 operations in all
+    wait for one another, from the tile that the first one begins with on.
 
     The loops inside go first, so that one over the rows of a filter follows one over its columns. Operations
     stay in the order in which they ran. Cost: one walk, and a copy of what is written out.
@@ -65,7 +68,21 @@ def _rounds(loop: ForOp) -> range | None:
     if not rounds or len(rounds) > _MOST_ROUNDS or len(rounds) * len(body) > _MOST_OPERATIONS:
         return None
     carries = any(_is_long(value) for value in loop.results)
-    return rounds if carries and all(map(is_by_elements, body[:-1])) else None
+    if not carries or not all(map(is_by_elements, body[:-1])):
+        return None
+    deep = len(rounds) > _FEW_ROUNDS and len(rounds) * _depth(loop) > _DEEPEST
+    return None if deep else rounds
+
+
+def _depth(loop: ForOp) -> int:
+    """Return how many operations on tiles wait for one another in an iteration, from what it is handed on."""
+    depths: dict[SSAValue, int] = dict.fromkeys(loop.body.block.args[1:], 0)
+    for op in loop.body.block.ops:
+        known = [depths[value] for value in op.operands if value in depths]
+        if known:
+            deepest = max(known) + any(_is_long(value) for value in op.results)
+            depths |= dict.fromkeys(op.results, deepest)
+    return max((depths.get(value, 0) for value in loop.body.block.last_op.operands), default=0)
 
 
 def _is_long(value: SSAValue) -> bool:

@@ -13,7 +13,7 @@ import tilewright
 from tilewright.builder import Builder, ModuleBuilder, Value, ptr, tile
 from tilewright.passes import run_pipeline
 
-ROWS, WIDTH = 12, 32
+ROWS, WIDTH = 16, 32
 _ROW = tile((1, WIDTH), "f32")
 
 
@@ -69,7 +69,7 @@ def _window(g: _Given) -> None:
 
 def _inside_of_a_long_one(g: _Given) -> None:
     def taps(i: Value, row: Value) -> Value:
-        return g.loop((0, 2, 1), lambda j, total: g.k.addf(total, g.row(g.k.muli(i, j))), row)
+        return g.loop((0, 6, 1), lambda j, total: g.k.addf(total, g.row(g.k.addi(i, j))), row)
 
     g.store(g.loop((0, 10, 1), taps), g.zero)
 

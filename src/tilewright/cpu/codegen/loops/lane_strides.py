@@ -121,15 +121,18 @@ def needs_limits(tile: Tile, settled: frozenset[int]) -> bool:
 
 def most_lanes(tile: Tile, settled: frozenset[int]) -> int | None:
     """How many lanes along the last axis follow a pattern at most, where quotients of positions decide on it; None
-    where none do, or no number of lanes does."""
+    where none do, or no number of lanes does. Fewer for which that is certain are better than more of which each vector has to be asked."""
     if not any(isinstance(part, Elementwise) and part.name == "divi" for part in walk(tile)):
         return None
     at = [Index(0, None, 1 << 62)] * (len(tile.dims) - 1)
+    most: int | None = None
     for lanes in _LENGTHS:
         along = Index(0, tuple(range(lanes)), lanes)
-        if lanes <= tile.dims[-1] and lane_strides_of(tile, (*at, along), settled) is not None:
+        found = lane_strides_of(tile, (*at, along), settled) if lanes <= tile.dims[-1] else None
+        if found is not None and not found.limited:
             return lanes
-    return None
+        most = most or (None if found is None else lanes)
+    return most
 
 
 def is_one_number(tile: Tile) -> bool:

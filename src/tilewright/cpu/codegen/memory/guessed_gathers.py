@@ -26,6 +26,7 @@ from tilewright.cpu.codegen.memory.lane_gathers import (
 )
 from tilewright.cpu.target import CpuTarget
 
+#: How many elements in front of the first lane a window begins at most.
 _MOST_BEFORE = 4
 _WORD_BYTES = 4
 
@@ -233,7 +234,7 @@ def guess_of(
         for place in lanes[first : first + window.lanes]
     ]
     before = -min(behind)
-    if before % size or before > _MOST_BEFORE or max(behind) + before >= window.size:
+    if before % size or before > _MOST_BEFORE * size or max(behind) + before >= window.size:
         return None
     return Window(window.lanes, window.size, before // size)
 

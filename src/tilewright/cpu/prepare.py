@@ -11,6 +11,7 @@ from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.lowering.calls import copy_function
 from tilewright.passes.tileaa.cleanup import MergeEqual, has_equal
 from tilewright.passes.tileaa.constant_powers import ConstantPowers, constant_powers, powers_of
+from tilewright.passes.tileaa.halve_products import HalveProducts, halve_products, halves
 from tilewright.passes.tileaa.hoist_masks import HoistMasks, hoist_masks, hoistable
 from tilewright.passes.tileaa.mark_in_bounds import MarkInBounds, mark_in_bounds, unmarked
 from tilewright.passes.tileaa.merge_reductions import MergeReductions, merge_reductions, mergeable
@@ -67,6 +68,7 @@ STEPS = (
         wide_comparisons,
         lambda function, remarks: narrow_comparisons(function),
     ),
+    Step(HalveProducts.name, halves, lambda function, remarks: halve_products(function)),
     Step(NarrowIntegers.name, wide_integers, lambda function, remarks: narrow_integers(function)),
     Step(PickElements.name, picks, lambda function, remarks: pick_elements(function)),
     Step(

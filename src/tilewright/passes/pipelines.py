@@ -51,6 +51,7 @@ from tilewright.passes.tileaa.cleanup import (
 )
 from tilewright.passes.tileaa.constant_powers import ConstantPowers
 from tilewright.passes.tileaa.forward_memory import ForwardMemory
+from tilewright.passes.tileaa.halve_products import HalveProducts
 from tilewright.passes.tileaa.hoist_masks import HoistMasks
 from tilewright.passes.tileaa.mark_in_bounds import MarkInBounds
 from tilewright.passes.tileaa.merge_reductions import MergeReductions
@@ -175,6 +176,7 @@ PASSES = PassTable(
         RelaxTokens,
         WeakenAtomics,
         ConstantPowers,
+        HalveProducts,
         NarrowComparisons,
         NarrowIntegers,
         PickElements,
@@ -239,6 +241,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "weaken-atomics",
         "constant-powers",
         "narrow-comparisons",
+        "halve-products",
         "narrow-integers",
         "pick-elements",
         "single-reductions",

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from tilewright.dialects.arith import CmpiOp, ConstantOp, Extension, ExtSIOp, ExtUIOp
-from tilewright.dialects.arith.base import numeric_element
+from tilewright.dialects.arith import CmpiOp, Extension, ExtSIOp, ExtUIOp
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.numerics.element_types import FORMATS
 from tilewright.passes.base import inherit_location
 from tilewright.passes.tileaa.base import TileAAPass
 from tilewright.passes.tileaa.matching import REPEATING, erase_with_sources, integer_of
+from tilewright.passes.tileaa.narrowing import Narrowing, behind, extended
 
 #: The signed predicates. Values extended with zeros keep only their unsigned order and equality.
 _SIGNED = ("slt", "sle", "sgt", "sge")
@@ -48,7 +48,7 @@ def wide_comparisons(function: FuncOp) -> list[Operation]:
 
 def narrow_comparisons(function: FuncOp) -> None:
     """Rewrite the comparisons that ``wide_comparisons`` names in place, and erase operations that become unused."""
-    narrowing = _Narrowing()
+    narrowing = Narrowing()
     for op in wide_comparisons(function):
         assert isinstance(op, CmpiOp)
         source = _source(op)
@@ -66,67 +66,20 @@ def _source(op: CmpiOp) -> Attribute | None:
     """Return the narrower element type, or None if the comparison cannot be narrowed."""
     if not T.dims_of(op.lhs.type):
         return None
-    ends = [_behind(value) for value in (op.lhs, op.rhs)]
-    extended = [end for end in ends if isinstance(end.owner, Extension)]
-    if not extended:
+    ends = [behind(value) for value in (op.lhs, op.rhs)]
+    wide = [end for end in ends if isinstance(end.owner, Extension)]
+    if not wide:
         return None
-    kinds = {(type(end.owner), T.element_of(_operand(end).type)) for end in extended}
+    kinds = {(type(end.owner), T.element_of(extended(end).type)) for end in wide}
     if len(kinds) != 1:
         return None
     ((kind, element),) = kinds
     if kind is ExtUIOp and op.NAMES[op.predicate.value.data] in _SIGNED:
         return None
-    if len(extended) == 1:
-        other = next(end for end in ends if end is not extended[0])
+    if len(wide) == 1:
+        other = next(end for end in ends if end is not wide[0])
         number, bits = integer_of(other), FORMATS[T.element_name(element)].bits
         low, high = (-(1 << bits - 1), 1 << bits - 1) if kind is ExtSIOp else (0, 1 << bits)
         if number is None or not low <= number < high:
             return None
     return None if T.element_name(element) == "i1" else element
-
-
-def _operand(end: SSAValue) -> SSAValue:
-    assert isinstance(end.owner, Operation)
-    return end.owner.operands[0]
-
-
-def _behind(value: SSAValue) -> SSAValue:
-    """Return the value below repetitions and reshapes."""
-    while isinstance(value.owner, REPEATING):
-        value = value.owner.operands[0]
-    return value
-
-
-@dataclass(slots=True)
-class _Narrowing:
-    """Builds narrowed values after the originals, each only once."""
-
-    made: dict[SSAValue, SSAValue] = field(default_factory=dict)
-
-    def narrowed(self, value: SSAValue, element: Attribute) -> SSAValue:
-        """Return the same numbers in the narrower type."""
-        owner = value.owner
-        assert isinstance(owner, Operation)
-        if isinstance(owner, Extension):
-            return owner.operands[0]
-        found = self.made.get(value)
-        if found is None or T.element_of(found.type) != element:
-            found = self.made[value] = self._make(owner, element)
-        return found
-
-    def _make(self, owner: Operation, element: Attribute) -> SSAValue:
-        result = owner.results[0]
-        dims = T.dims_of(result.type)
-        ty = T.TileType(dims, element) if isinstance(result.type, T.TileType) else element
-        if isinstance(owner, ConstantOp):
-            mask = (1 << FORMATS[numeric_element(ty)].bits) - 1
-            new: Operation = ConstantOp.from_bits(ty, [owner.bits()[0] & mask])
-        else:
-            new = type(owner).create(
-                operands=[self.narrowed(owner.operands[0], element)],
-                result_types=[ty],
-                properties=dict(owner.properties),
-            )
-        inherit_location(new, owner)
-        Rewriter.insert_op(new, InsertPoint.after(owner))
-        return new.results[0]

@@ -277,6 +277,38 @@ def test_a_loop_fetches_the_tile_of_its_next_round(tile: tuple[int, int], axis: 
     assert (y == x.sum(axis)).all()
 
 
+@pytest.mark.parametrize("way", ["by product", "by step", "twice"])
+def test_a_loop_with_steps_of_the_grid_fetches_the_tile_of_its_next_round(way: str):
+    module, many, tile = ModuleBuilder(), 40 * 1024, 1024
+    with module.entry("squares", {"x": ptr("f32"), "y": ptr("f32")}) as k:
+        block, _, _ = k.get_tile_block_id()
+        blocks, _, _ = k.get_num_tile_blocks()
+        x = k.partition(k.make_tensor_view(k.args.x, shape=[many], strides=[1]), tile=(tile,))
+        y = k.partition(k.make_tensor_view(k.args.y, shape=[many], strides=[1]), tile=(tile,))
+
+        def body(k: Builder, number: Value, total: Value) -> Value:
+            where = {
+                "by product": lambda: block + number * blocks,
+                "by step": lambda: number,
+                "twice": lambda: block + number * blocks * blocks,
+            }[way]()
+            values, _ = k.load_view_tko(x, [where])
+            return total + values * values
+
+        zero, one, rounds = (k.constant(value, "i32") for value in (0, 1, many // tile))
+        bounds = (block, rounds, blocks) if way == "by step" else (zero, rounds // blocks, one)
+        (total,) = k.for_(*bounds, [k.constant(0, tile_type((tile,), "f32"))], body)
+        k.store_view_tko(total, y, [block])
+    built = module.build()
+    assert _fetches(built) == (way != "twice")
+    if way != "twice":
+        values = np.random.default_rng(0).integers(-8, 8, many).astype(np.float32)
+        found = np.zeros(many, np.float32)
+        Program(built).launch("squares", 8, (values, found))
+        right = (values.reshape(5, 8, tile) ** 2).sum(0).reshape(-1)
+        assert (found[: right.size] == right).all()
+
+
 def test_nothing_is_fetched_from_where_there_is_nothing():
     rows, width = 9, 2048
     # Small whole numbers: the sum is exact, and so is the mean.

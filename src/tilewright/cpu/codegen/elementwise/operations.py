@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from llvmlite import ir
 from xdsl.dialects import scf
@@ -282,15 +282,23 @@ def is_block_number(value: SSAValue, grid_axis: int) -> bool:
     return int_property(owner, "axis") == grid_axis
 
 
-def rise_per_iteration(value: SSAValue, loop: scf.ForOp) -> int | None:
+class Rise(NamedTuple):
+    """By how much a number rises: so many times a value that is the same in all iterations, or 1 where that is None."""
+
+    times: int
+    by: SSAValue | None = None
+
+
+def rise_per_iteration(value: SSAValue, loop: scf.ForOp) -> Rise | None:
     """By how much a number rises from one iteration of a loop to the next: 0 for what stays; None where that is not
     known.
     """
     if value is loop.body.block.args[0]:
-        return known_number(loop.step)
+        step = known_number(loop.step)
+        return Rise(1, loop.step) if step is None else Rise(step)
     owner = value.owner
     if isinstance(owner, ConstantOp) or not loop.is_ancestor(owner):
-        return 0
+        return Rise(0)
     if isinstance(owner, Operation) and owner.name in CASTS:
         return rise_per_iteration(owner.operands[0], loop)
     if not isinstance(owner, AddiOp | MuliOp):
@@ -298,14 +306,21 @@ def rise_per_iteration(value: SSAValue, loop: scf.ForOp) -> int | None:
     rises = [rise_per_iteration(operand, loop) for operand in owner.operands]
     if rises[0] is None or rises[1] is None:
         return None
+    moving = [rise for rise in rises if rise is not None and rise.times]
+    if not moving:
+        return Rise(0)
     if isinstance(owner, AddiOp):
-        return rises[0] + rises[1]
-    if not any(rises):
-        return 0
-    for rise, other in zip(rises, reversed(owner.operands), strict=True):
-        if rise and (factor := known_number(other)) is not None:
-            return rise * factor
-    return None
+        if len({rise.by for rise in moving}) > 1:
+            return None
+        return Rise(sum(rise.times for rise in moving), moving[0].by)
+    if len(moving) > 1:
+        return None
+    (rise,) = moving
+    other = owner.operands[1 - rises.index(rise)]
+    factor = known_number(other)
+    if factor is not None:
+        return Rise(rise.times * factor, rise.by)
+    return Rise(rise.times, other) if rise.by is None else None
 
 
 # -- shapes --------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from xdsl.dialects import scf
 from xdsl.ir import SSAValue
 
 from tilewright.cpu.codegen.analysis.tickets import likely_rise, while_around
-from tilewright.cpu.codegen.elementwise.operations import is_block_number, rise_per_iteration
+from tilewright.cpu.codegen.elementwise.operations import Rise, is_block_number, rise_per_iteration
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.emitter.table import refuse
 from tilewright.cpu.codegen.ir import llvm
@@ -537,23 +537,25 @@ def _next_tile(f: FunctionEmitter, op: M.Access, view: View) -> Extent | None:
     memory (``analysis.tickets``)."""
     fastest, loop = f.unit.order[0], op.parent_op()
     uncounted = while_around(op)
-    counted: list[tuple[int, int]] = []
+    counted: list[tuple[int, Rise]] = []
     for axis, index in enumerate(indices_of(op)):
         if isinstance(loop, scf.ForOp):
             rise = rise_per_iteration(index, loop)
         else:
-            rise = 0 if uncounted is None else likely_rise(index, uncounted)
-            rise = rise or int(is_block_number(index, fastest))
-        if rise:
+            likely = 0 if uncounted is None else likely_rise(index, uncounted)
+            rise = Rise(likely or int(is_block_number(index, fastest)))
+        if rise is not None and rise.times:
             counted.append((axis, rise))
     if len(counted) != 1:
         return None
     ((axis, rise),) = counted
     stride, step = view.memref.strides[view.axes[axis]], view.steps[axis]
-    if isinstance(stride, int) and isinstance(step, int):
-        return stride * step * rise
+    if isinstance(stride, int) and isinstance(step, int) and rise.by is None:
+        return stride * step * rise.times
     found = f.builder.mul(as_value(stride), as_value(step))
-    return found if rise == 1 else f.builder.mul(found, ir.Constant(I64, rise))
+    if rise.by is not None:
+        found = f.builder.mul(found, f.as_index(rise.by))
+    return found if rise.times == 1 else f.builder.mul(found, ir.Constant(I64, rise.times))
 
 
 def padding_of(op: M.Access, view: View, element: Element) -> Value:

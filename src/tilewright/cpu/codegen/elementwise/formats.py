@@ -218,6 +218,10 @@ def _parts(b: B, x: V) -> tuple[ElementFormat, Type, V, V]:
 def _encode(b: B, x: V, to: Element, rounding: str) -> V:
     fmt = to.format
     source, words, sign, magnitude = _parts(b, x)
+    if rounding == "nearest_even" and source.min_exponent < fmt.min_exponent:
+        code = _nearest_code(b, magnitude, x.type, source, fmt)
+        code = _bounded(b, code, magnitude, source, fmt, rounding, sign)
+        return _finished(b, code, sign, to, x)
 
     def const(value: int) -> Constant:
         return llvm.number(words, value)
@@ -243,6 +247,29 @@ def _encode(b: B, x: V, to: Element, rounding: str) -> V:
     code = b.add(units, b.shl(steps, const(fmt.mantissa_bits)))
     code = _bounded(b, code, magnitude, source, fmt, rounding, sign)
     return _finished(b, code, sign, to, x)
+
+
+def _nearest_code(
+    b: B, magnitude: V, floats: Type, source: ElementFormat, fmt: ElementFormat
+) -> V:
+    """The code of the nearest number of a format with fewer exponents, as if its largest had no end: normal numbers rounded by their
+    bits, subnormal ones by a sum with a number whose last bit is their unit."""
+
+    def const(value: int) -> Constant:
+        return llvm.number(magnitude.type, value)
+
+    shift, kept = source.mantissa_bits - fmt.mantissa_bits, fmt.mantissa_bits
+    odd = b.and_(b.lshr(magnitude, const(shift)), const(1))
+    rounded = b.add(b.add(magnitude, const((1 << shift - 1) - 1)), odd)
+    first = fmt.min_exponent + source.bias
+    normal = b.sub(b.lshr(rounded, const(shift)), const(first - 1 << kept))
+    unit = fmt.min_exponent - kept + source.mantissa_bits
+    total = b.fadd(b.bitcast(magnitude, floats), llvm.number(floats, 2.0**unit))
+    subnormal = b.sub(
+        b.bitcast(total, magnitude.type), const(unit + source.bias << source.mantissa_bits)
+    )
+    is_small = b.icmp_unsigned("<", magnitude, const(first << source.mantissa_bits))
+    return b.select(is_small, subnormal, normal)
 
 
 def _rounds_up(b: B, rounding: str, units: V, rest: V, half: V, sign: V) -> V:
@@ -278,12 +305,13 @@ def _bounded(
         return llvm.number(code.type, value)
 
     largest = const(fmt.max_finite_bits)
-    too_large = b.icmp_unsigned(">", code, largest)
-    infinite = b.icmp_unsigned(">=", magnitude, const(source.inf_bits))
     if fmt.bits <= 8:
-        beyond: V = largest
+        # Infinity has a larger code than any number.
+        code = llvm.intrinsic(b, "umin", [code, largest])
     else:
-        beyond = const(fmt.inf_bits)
+        too_large = b.icmp_unsigned(">", code, largest)
+        infinite = b.icmp_unsigned(">=", magnitude, const(source.inf_bits))
+        beyond: V = const(fmt.inf_bits)
         stays = {"zero": const(1), "negative_inf": None, "positive_inf": None}.get(rounding, 0)
         if stays != 0:
             negative = b.icmp_unsigned("!=", sign, const(0))
@@ -293,7 +321,7 @@ def _bounded(
             elif rounding == "positive_inf":
                 finite = b.and_(finite, negative)
             beyond = b.select(finite, largest, beyond)
-    code = b.select(b.or_(too_large, infinite), beyond, code)
+        code = b.select(b.or_(too_large, infinite), beyond, code)
     is_nan = b.icmp_unsigned(">", magnitude, const(source.inf_bits))
     nan = fmt.max_finite_bits if fmt.nan == "none" else fmt.nan_bits
     return b.select(is_nan, const(nan), code)

@@ -1,4 +1,4 @@
-"""Quotients of vectors of integers by one number that only shows when the code runs: products with its inverse."""
+"""Quotients of vectors of integers by one number: products with its inverse, which constants tell beforehand."""
 
 from __future__ import annotations
 
@@ -67,6 +67,34 @@ def test_quotients_are_those_of_the_reference(dtype: Any, rounding: str) -> None
             found = np.zeros((2, COUNT), dtype)
             program.launch("k", 1, (x, *found, d))
             assert (found == expected).all(), divisor
+
+
+def _by_constants(kind: str, divisors: list[int]) -> Any:
+    module = ModuleBuilder()
+    with module.entry("k", {"x": ptr(kind), "q": ptr(kind)}) as k:
+        x = k.make_tensor_view(k.args.x, shape=[len(divisors), COUNT], strides=[COUNT, 1])
+        q = k.make_tensor_view(k.args.q, shape=[len(divisors), COUNT], strides=[COUNT, 1])
+        for row, divisor in enumerate(divisors):
+            held, _ = k.load_view_tko(k.partition(x, tile=(1, COUNT)), [row, 0])
+            by = k.full((1, COUNT), divisor, kind)
+            found = k.divi(held, by, signedness="signed", rounding="negative_inf")
+            k.store_view_tko(found, k.partition(q, tile=(1, COUNT)), [row, 0])
+    return module.build()
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64], ids=str)
+def test_quotients_by_constants_are_rounded_down(dtype: Any) -> None:
+    info = np.iinfo(dtype)
+    known = (1, 2, 3, 5, 7, 9, 64, 100, 127, 641, 1001, 36524, 146097, 65536, 65537)
+    ends = (info.min, -7, -2, info.max // 2 + 1, info.max - 1, info.max)
+    divisors = [divisor for divisor in (*known, *ends) if divisor <= info.max]
+    module = _by_constants(f"i{info.bits}", divisors)
+    x = np.stack([_numbers(dtype, divisor) for divisor in divisors])
+    expected = np.stack([row // dtype(by) for row, by in zip(x, divisors, strict=True)])
+    for options in VARIANTS:
+        found = np.zeros_like(x)
+        Program(module, options=LaunchOptions(**options)).launch("k", 1, (x, found))
+        assert (found == expected).all()
 
 
 def test_vectors_are_not_divided() -> None:

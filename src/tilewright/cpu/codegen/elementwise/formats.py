@@ -249,9 +249,7 @@ def _encode(b: B, x: V, to: Element, rounding: str) -> V:
     return _finished(b, code, sign, to, x)
 
 
-def _nearest_code(
-    b: B, magnitude: V, floats: Type, source: ElementFormat, fmt: ElementFormat
-) -> V:
+def _nearest_code(b: B, magnitude: V, floats: Type, source: ElementFormat, fmt: ElementFormat) -> V:
     """The code of the nearest number of a format with fewer exponents, as if its largest had no end: normal numbers rounded by their
     bits, subnormal ones by a sum with a number whose last bit is their unit."""
 

@@ -108,6 +108,8 @@ def divi(b: B, x: V, y: V, *, element: Element, signedness: str, rounding: str =
     """0 for a zero divisor; the dividend for the smallest number by -1."""
     if element.name == "i1":
         return _through_i8(divi, b, x, y, signedness=signedness, rounding=rounding)
+    if signedness == "signed" and rounding == "negative_inf" and (by := _positive(y)):
+        return _floor_by(b, x, by)
     zero = llvm.number(x.type, 0)
     by_zero = b.icmp_signed("==", y, zero)
     if signedness == "unsigned":
@@ -127,6 +129,24 @@ def divi(b: B, x: V, y: V, *, element: Element, signedness: str, rounding: str =
         else:
             quotient = b.add(quotient, b.sext(b.and_(inexact, b.not_(same_sign)), x.type))
     return b.select(by_zero, zero, b.select(by_minus_one, b.neg(x), quotient))
+
+
+def _positive(y: V) -> int:
+    """The positive number that a divisor is known to be; 0 where it is none, or not known."""
+    lane = y.lane if isinstance(y, llvm.Splat) else y
+    number = lane.constant if isinstance(lane, ir.Constant) else None
+    return number if isinstance(number, int) and number > 0 else 0
+
+
+def _floor_by(b: B, x: V, by: int) -> V:
+    """The quotient by a positive number, rounded down: of a negative one that of its complement, complemented. That of a number without
+    sign, which has a bit less than the type, is the upper half of a product, shifted."""
+    bits, shift = llvm.scalar_of(x.type).width, (by - 1).bit_length()
+    if by == 1 << shift:
+        return b.ashr(x, llvm.number(x.type, shift))
+    sign = b.ashr(x, llvm.number(x.type, bits - 1))
+    magnitude = b.and_(b.xor(x, sign), llvm.number(x.type, (1 << bits - 1) - 1))
+    return b.xor(b.udiv(magnitude, llvm.number(x.type, by)), sign)
 
 
 @emitter("remi")

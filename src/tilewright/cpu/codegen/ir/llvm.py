@@ -69,11 +69,16 @@ def vector(ty: Type, lanes: int) -> Type:
 
 def splat_constant(constant: Constant, lanes: int) -> Constant:
     """A constant in every lane."""
-    if not lanes:
-        return constant
-    return Literal(
-        ir.VectorType(constant.type, lanes), f"splat ({constant.type} {constant.get_reference()})"
-    )
+    return Splat(constant, lanes) if lanes else constant
+
+
+class Splat(Literal):
+    """A constant vector with ``lane`` in every lane."""
+
+    def __init__(self, lane: Constant, lanes: int) -> None:
+        text = f"splat ({lane.type} {lane.get_reference()})"
+        super().__init__(ir.VectorType(lane.type, lanes), text)
+        self.lane = lane
 
 
 def number(like: Type, value: float) -> Constant:

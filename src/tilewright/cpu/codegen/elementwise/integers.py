@@ -135,7 +135,9 @@ def _positive(y: V) -> int:
     """The positive number that a divisor is known to be; 0 where it is none, or not known."""
     lane = y.lane if isinstance(y, llvm.Splat) else y
     number = lane.constant if isinstance(lane, ir.Constant) else None
-    return number if isinstance(number, int) and number > 0 else 0
+    # Constants may be written with or without sign.
+    most = 1 << llvm.scalar_of(y.type).width - 1
+    return number if isinstance(number, int) and 0 < number < most else 0
 
 
 def _floor_by(b: B, x: V, by: int) -> V:

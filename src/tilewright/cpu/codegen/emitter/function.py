@@ -42,6 +42,7 @@ from tilewright.cpu.codegen.loops import held
 from tilewright.cpu.codegen.loops.fills import flattened, side_by_side
 from tilewright.cpu.codegen.loops.in_registers import Stage, fill_by_runs
 from tilewright.cpu.codegen.loops.indices import Coords, Index
+from tilewright.cpu.codegen.loops.lane_strides import needs_alignment
 from tilewright.cpu.codegen.loops.long_rows import REMARK as LONG_ROWS
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.on_the_way import FILLED, written_on_the_way
@@ -648,7 +649,14 @@ class FunctionEmitter:
             assert found is not None
             return found
 
-        return RowPieces(around, exact=bool(into.through) and part.only_pointers)
+        accesses = [tile.through_pointers for tile in walk(*tiles)]
+        aligned = any(
+            needs_alignment(access.pointers, axis, width)
+            for access in (*accesses, *into.through)
+            if access is not None
+        )
+        exact = bool(into.through) and part.only_pointers and not aligned
+        return RowPieces(around, exact=exact)
 
     def _single_rows(
         self,

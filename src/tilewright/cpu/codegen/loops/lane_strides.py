@@ -10,8 +10,9 @@ from types import MappingProxyType
 from llvmlite import ir
 
 from tilewright.cpu.codegen.ir import llvm
+from tilewright.cpu.codegen.ir.elements import I64
 from tilewright.cpu.codegen.ir.types import Value
-from tilewright.cpu.codegen.loops.indices import Coords, Index, lanes_in
+from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, lanes_in
 from tilewright.cpu.codegen.loops.last_bits import divisor_of, last_bits
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import (
@@ -133,6 +134,16 @@ def most_lanes(tile: Tile, settled: frozenset[int]) -> int | None:
             return lanes
         most = most or (None if found is None else lanes)
     return most
+
+
+def needs_alignment(tile: Tile, axis: int, lanes: int) -> bool:
+    """Whether how vectors along an axis change from lane to lane is only known of those at multiples of their length."""
+    found: list[LaneStrides | None] = []
+    for align in (lanes, 1):
+        at = [Index(0, None, 1 << 62)] * len(tile.dims)
+        at[axis] = Index(Lane(ir.Constant(I64, 0)), tuple(range(lanes)), align)
+        found.append(lane_strides_of(tile, tuple(at)))
+    return found[0] != found[1]
 
 
 def is_one_number(tile: Tile) -> bool:

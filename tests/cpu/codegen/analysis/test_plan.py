@@ -127,7 +127,7 @@ def test_what_a_loop_repeats_is_kept_once_and_not_repeated(axis: int):
         + f"""
       %s = arith.constant dense<0.0> : {_TILE}
       %one = arith.constant 1 : index
-      %n = arith.constant 40 : index
+      %n = arith.constant 100 : index
       %o = scf.for %i = %z to %n step %one iter_args(%c = %s) -> (!nv_tileaa.{_TILE}) {{
         %d = nv_tileaa.addf %b, %c : {_TILE}
         scf.yield %d : !nv_tileaa.{_TILE}
@@ -146,7 +146,7 @@ def _nested(inside: str = "", handed: str = "%i1") -> str:
     return f"""
       %s = arith.constant dense<0.0> : {_TILE}
       %one = arith.constant 1 : index
-      %n = arith.constant 40 : index
+      %n = arith.constant 100 : index
       %o1 = {outer.replace("FIRST", "%s")} {{
         %i1 = {inner.replace("FIRST", "%co")} {{
           %d = nv_tileaa.addf %t, %ci : {_TILE}

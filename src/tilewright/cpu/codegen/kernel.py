@@ -129,11 +129,10 @@ def emit(
     body = func.body.blocks[0]
 
     def plan_of(body: Block) -> Plan:
-        # Checks tell of each store by itself, and what was written before a failing one stays.
         return make_plan(
             body,
             distinct_arguments=distinct_arguments,
-            groups=not checked and unit.coroutines is None,
+            groups=unit.coroutines is None,
             # Half of the registers; the others hold what is being computed.
             run_bytes=target.vector_registers * target.vector_bits // 16,
             grid_axis=unit.order[0],

@@ -43,7 +43,7 @@ OUTSIDE = define_code(
     "cpu-outside-memory",
     "An access of compiled code is outside the memory of its view or of the array of its pointer.",
     "Reported by code compiled with checks, at the first such access of a tile block. The run "
-    "ends there and keeps what was written before. Masked-off elements do not count.",
+    "ends there and keeps what blocks before have written. Masked-off elements do not count.",
     help="mask the elements outside the array; `tilewright sanitize` reports the address and the "
     "array",
 )

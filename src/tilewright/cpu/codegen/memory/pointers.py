@@ -611,12 +611,14 @@ def store(f: FunctionEmitter, op: M.StoreOp) -> None:
     group = cast(list[M.StoreOp], f.plan.groups.get(op, [op]))
     if op is f.plan.leader(op):
         _store(f, group)
+    elif f.unit.checked:
+        pointers_of(f, op, optional(f, op.mask))  # Checks are made in the order of the program.
     f.give_token(op)
 
 
 def _store(f: FunctionEmitter, ops: list[M.StoreOp]) -> None:
     """Stores of tiles of one shape in one nest; in turn, once all values are known, where they may meet."""
-    stores = [_PointerStore.of(f, op) for op in ops]
+    stores = [_PointerStore.of(f, op, checks=op is ops[-1]) for op in ops]
     apart = lie_apart(f.builder, ops, stores)
     if apart is None:
         _store_together(f, stores)
@@ -733,10 +735,10 @@ class _PointerStore:
     spaced: Spaced | None
 
     @staticmethod
-    def of(f: FunctionEmitter, op: M.StoreOp) -> _PointerStore:
-        """What an operation stores."""
+    def of(f: FunctionEmitter, op: M.StoreOp, *, checks: bool) -> _PointerStore:
+        """What an operation stores; ``checks``: with the checks that checked code has."""
         value, mask = f.tile(op.value), optional(f, op.mask)
-        pointers = pointers_of(f, op, mask)
+        pointers = pointers_of(f, op, mask) if checks else f.tile(op.operands[0])
         whole = whole_access(f.builder, pointers, mask) if value.dims else None
         spaced = None if whole is None else _spaced(f.builder, pointers, whole, value.element)
 

@@ -6,6 +6,7 @@ again, because 24 >= 2 * 11 + 2 bits. Other directions are in ``directed``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 from functools import partial
@@ -26,6 +27,8 @@ from tilewright.cpu.codegen.ir.elements import FLOAT, I32, Element
 from tilewright.cpu.codegen.ir.types import Builder as B
 from tilewright.cpu.codegen.ir.types import Constant, Type
 from tilewright.cpu.codegen.ir.types import Value as V
+from tilewright.numerics import FORMATS
+from tilewright.numerics.floats import bits_to_float
 
 _APPROXIMATIONS = ("approx", "full")
 
@@ -183,6 +186,10 @@ def _extremum(
     if flush_to_zero:
         x, y = flush(b, x), flush(b, y)
     wide = [widen(b, v, element) for v in (x, y)]
+    for first, second, limit in ((*wide, y), (*reversed(wide), x)):
+        if _decides_zeros(_known_number(limit, element), larger):
+            found = _limited(b, first, second, larger, propagate_nan=propagate_nan)
+            return narrow(b, found, element)
     found = _number_extremum(b, larger, wide, nans) if not propagate_nan else None
     if found is None:
         name = ("maximum" if larger else "minimum") + ("" if propagate_nan else "num")
@@ -195,6 +202,37 @@ def _extremum(
     else:
         nan = splat_bits(narrowed.type, element.format.nan_bits)
     return b.select(b.fcmp_unordered("uno", found, found), nan, narrowed)
+
+
+def _known_number(x: V, element: Element) -> float:
+    """The number that all elements of a value are known to be; NaN where they are none, or not known."""
+    lane = x.lane if isinstance(x, llvm.Splat) else x
+    if not isinstance(lane, ir.Constant) or llvm.lanes_of(lane.type):
+        return math.nan
+    found = lane.constant
+    if isinstance(found, int) and isinstance(lane.type, ir.IntType):
+        return bits_to_float(found & (1 << element.format.bits) - 1, element.format)
+    if isinstance(found, str) and found.startswith("0xH"):
+        return bits_to_float(int(found[3:], 16), FORMATS["f16"])
+    if isinstance(found, str) and found.startswith("0x"):
+        return bits_to_float(int(found, 16), FORMATS["f64"])
+    return float(found) if isinstance(found, float | int) else math.nan
+
+
+def _decides_zeros(limit: float, larger: bool) -> bool:
+    """Whether an extremum with a number is that number wherever the other operand is not beyond it, whatever zeros there are."""
+    if limit:
+        return not math.isnan(limit)
+    return math.copysign(1.0, limit) == (1.0 if larger else -1.0)
+
+
+def _limited(b: B, x: V, limit: V, larger: bool, *, propagate_nan: bool) -> V:
+    """An extremum with such a number: one instruction of x86. NaN gives the number, or itself, as the canonical one."""
+    sign = ">" if larger else "<"
+    if not propagate_nan:
+        return b.select(b.fcmp_ordered(sign, x, limit), x, limit)
+    found = b.select(b.fcmp_unordered(sign, x, limit), x, limit)
+    return canonical_nan(b, found)
 
 
 emitter("maxf")(partial(_extremum, True))

@@ -54,6 +54,8 @@ Addresses = Callable[[LoopNest, Coords], tuple[Lane, "Lane | None"]]
 _LAST_ADDRESS = (1 << 64) - 1
 #: How many pointers in a row are looked at by formula.
 _LONGEST_RUN = 1 << 16
+#: Of shorter rows looking at both ends of each saves nothing.
+_SHORTEST_ROW = 16
 
 
 def require(f: FunctionEmitter, op: Operation, condition: Value, message: str) -> None:
@@ -221,6 +223,8 @@ def check_pointers(f: FunctionEmitter, op: Operation, pointers: Tile, mask: Tile
     whole = _whole_run(f, op, pointers, size)
     if whole is None:
         whole = _whole_reach(f, op, pointers, mask, size)
+    if whole is None:
+        whole = _whole_rows(f, op, pointers, size)
     check_addresses(f, op, pointers.dims, tiles, size, addresses, whole)
 
 
@@ -248,6 +252,40 @@ def _whole_run(f: FunctionEmitter, op: Operation, pointers: Tile, size: int) -> 
     # Numbers that wrap on the way show in the last one.
     straight = b.icmp_unsigned("==", b.sub(ends[1], ends[0]), ir.Constant(I64, step * (extent - 1)))
     return b.and_(straight, _is_known(f, b, op, ends[0], ends[1], size))
+
+
+def _whole_rows(f: FunctionEmitter, op: Operation, pointers: Tile, size: int) -> Value | None:
+    """Whether one array has all between the ends of the rows, masked or not, where their elements rise along them by a formula, as
+    in rows of a table that numbers from memory choose; None where no formula tells."""
+    axis = vector_axis(pointers.dims)
+    extent = pointers.dims[axis] if pointers.dims else 1
+    if not _SHORTEST_ROW <= extent <= _LONGEST_RUN:
+        return None
+    at = [Index(0, None, 1 << 62)] * len(pointers.dims)
+    at[axis] = Index(0, tuple(range(extent)), extent & -extent)
+    found = lane_strides_of(pointers, tuple(at))
+    if (
+        found is None
+        or not found.exact
+        or found.limited
+        or list(found.lanes) != sorted(found.lanes)
+    ):
+        return None
+    b, further = f.builder, ir.Constant(I64, found.lanes[-1])
+    low, high = (f.variable(ir.Constant(I64, start)) for start in (_LAST_ADDRESS, 0))
+    rows = tuple(1 if n == axis else extent for n, extent in enumerate(pointers.dims))
+
+    def body(nest: LoopNest, coords: Coords) -> None:
+        inner, first = nest.inner, nest.eval(pointers, coords).value
+        ends = ((low, "umin", first), (high, "umax", inner.add(first, further)))
+        for cell, name, place in ends:
+            best = llvm.intrinsic(inner, name, [inner.load(cell, typ=I64), place])
+            inner.store(best, cell)
+
+    nest = LoopNest(b, masked=True)
+    loops(nest, rows, axis, 1, 1, body)
+    nest.close_all()
+    return _is_known(f, b, op, b.load(low, typ=I64), b.load(high, typ=I64), size)
 
 
 def _whole_reach(

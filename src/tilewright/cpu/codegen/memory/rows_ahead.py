@@ -1,7 +1,7 @@
 """Asks for rows that numbers from memory choose before their numbers are due (``analysis.indirect_rows``).
 
 The number of a later iteration is read where that is safe whatever the program does next: in the page that this one's number
-has just been read from. It only says which memory to ask for, so that it need not be the one that the program will find there.
+has just been read from, and in checked code in its array. It only says which memory to ask for, so that it need not be the one that the program will find there.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I64, PTR, element_of, pointee_of
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.tiles import Uniform
+from tilewright.cpu.codegen.memory.range_search import holds
 from tilewright.cpu.codegen.memory.views import View, as_value, scaled
 from tilewright.dialects.arith import CmpiOp, ConstantOp
 from tilewright.dialects.declare import int_property
@@ -68,7 +69,7 @@ def ask_for_rows(f: FunctionEmitter, op: Operation) -> None:
     element = None if rows is None else element_of(rows.numbers.type)
     if rows is None or element is None or element.buffer != element.register:
         return
-    if f.unit.checked or f.rarely:
+    if f.rarely:
         return
     b, size = f.builder, element.buffer_bytes
     try:
@@ -81,6 +82,9 @@ def ask_for_rows(f: FunctionEmitter, op: Operation) -> None:
     in_page = (
         b.icmp_unsigned("<", b.xor(here, at), ir.Constant(I64, _PAGE)) for at in (first, last)
     )
+    conditions = [*in_page, readable]
+    if f.unit.checked:
+        conditions.append(holds(f, b, rows.source.operands[0], first, last, 1))
     near = rows.rows * rows.row_bytes <= _NEAR
     known = True
 
@@ -95,7 +99,7 @@ def ask_for_rows(f: FunctionEmitter, op: Operation) -> None:
             place = b.add(start, ir.Constant(I64, line * _LINE))
             llvm.prefetch(b, b.inttoptr(place, PTR), near=near)
 
-    with b.if_then(llvm.all_of(b, [*in_page, readable]) or ir.Constant(I1, 1)):
+    with b.if_then(llvm.all_of(b, conditions) or ir.Constant(I1, 1)):
         if rows.rows == 1:
             ask(b, first)
         else:
@@ -129,16 +133,16 @@ def _start_of_tile(
     if not isinstance(view, View) or view.sparse is not None:
         raise _Unknown
     address = b.ptrtoint(view.memref.pointer, I64)
-    holds: list[Value] = []
+    inside: list[Value] = []
     for index, axis, step in zip(load.indices, view.axes, view.steps, strict=True):
         number = at.number(index)
         number = number if number.type == I64 else b.zext(number, I64)
         place = scaled(b, number, step)
         if bounds:
-            holds.append(b.icmp_unsigned("<", place, as_value(view.memref.sizes[axis])))
+            inside.append(b.icmp_unsigned("<", place, as_value(view.memref.sizes[axis])))
         behind = scaled(b, place, view.memref.strides[axis])
         address = b.add(address, scaled(b, behind, view.memref.element.buffer_bytes))
-    return address, llvm.all_of(b, holds) or ir.Constant(I1, 1)
+    return address, llvm.all_of(b, inside) or ir.Constant(I1, 1)
 
 
 @dataclass(slots=True)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.cpu.codegen.support import blocks_one_by_one
 from xdsl.ir import Operation
 
 from tilewright import LaunchOptions
 from tilewright.builder import Builder, ModuleBuilder, Value, ptr
 from tilewright.cpu import Program
-from tilewright.cpu.compile import compile_kernel
+from tilewright.cpu.compile import CompileOptions, compile_kernel
+from tilewright.diagnostics import TileIRError
 from tilewright.lowering import lower_to_tileaa
 from tilewright.numerics.arrays import dtype_of
 from tilewright.passes import run_pipeline
@@ -111,7 +114,9 @@ def _launched(
     grid = [1, 1, 1]
     for axis, extent, side in zip(order, shape, tile, strict=True):
         grid[axis] = -(-extent // side)
-    Program(module, LaunchOptions(**options)).launch("k", tuple(grid), (*copies, *shape))
+    # Checked code is what runs blocks one by one here.
+    with blocks_one_by_one() if options.get("checked") else nullcontext():
+        Program(module, LaunchOptions(**options)).launch("k", tuple(grid), (*copies, *shape))
     return b"".join(each.tobytes() for each in copies)
 
 
@@ -247,3 +252,45 @@ def test_random_kernels(seed: int) -> None:
     alone = _launched(module, order, shape, arrays, tile=tile, checked=True)
     for threads in (1, 2, 5):
         assert _launched(module, order, shape, arrays, tile=tile, threads=threads) == alone
+
+
+def _beyond(case: _Body, shape: tuple[int, ...], lacking: int = 0, more: int = 0) -> str:
+    """What checked code says of arrays that lack elements at their end, and of a grid with more blocks along x."""
+    arrays = _arrays("f32", shape)
+    arrays[0] = arrays[0].reshape(-1)[: arrays[0].size - lacking]
+    grid = (-(-shape[0] // _TILE[0]), -(-shape[1] // _TILE[1]) + more)
+    program = Program(_kernel(case), LaunchOptions(checked=True, optimization=2))
+    try:
+        program.launch("k", grid, (*arrays, *shape))
+    except TileIRError as error:
+        return error.diagnostics[0].message
+    return ""
+
+
+@pytest.mark.parametrize("case", _CASES.values(), ids=_CASES)
+def test_checks_for_all_blocks_at_once(case: _Body) -> None:
+    shape = (37, 16 * 37 - 3)
+    compiled = compile_kernel(
+        lower_to_tileaa(_kernel(case)).module, None, CompileOptions(checked=True)
+    )
+    assert any(each.kind == "strip" for each in compiled.remarks)
+    assert _beyond(case, shape) == ""
+    # Where they do not hold, blocks go by themselves, and the first one that is outside is told of.
+    assert "accesses a tile outside of its view along axis" in _beyond(case, shape, more=1)
+    short = _beyond(case, shape, lacking=1)
+    # Of the last one, only the first column is read.
+    reads_all = case is not _by_columns_and_rows
+    assert ("accesses memory outside of the memory of" in short) == reads_all
+
+
+def test_the_same_bits_in_groups_with_checks() -> None:
+    for case, shape in itertools.product(
+        _CASES.values(), ((5, 16 * 16 * 9), (16, 16 * 16 * 3 + 1))
+    ):
+        module, arrays = _kernel(case), _arrays("f32", shape)
+        found = _launched(module, (0, 1), shape, arrays)
+        copies = [each.copy() for each in arrays]
+        grid = tuple(-(-extent // side) for extent, side in zip(shape, _TILE, strict=True))
+        program = Program(module, LaunchOptions(checked=True, optimization=2))
+        program.launch("k", grid, (*copies, *shape))
+        assert b"".join(each.tobytes() for each in copies) == found

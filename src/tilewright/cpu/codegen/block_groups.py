@@ -19,6 +19,7 @@ from tilewright.cpu.codegen.analysis.strips import Strips
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.ir.elements import I1, I32, I64
 from tilewright.cpu.codegen.ir.types import Builder, Value
+from tilewright.cpu.codegen.memory.grid_checks import all_inside
 from tilewright.cpu.codegen.products import deferred, running_sums
 from tilewright.cpu.codegen.products.direct_operands import is_alone
 
@@ -56,6 +57,8 @@ def shares(f: FunctionEmitter, function: ir.Function, body: Block, together: Tog
     threads = b.zext(b.load(where, typ=I32, align=4), I64)
     twice = b.add(threads, threads)
     enough = ir.Constant(I1, 1) if found.each else _go_round(b, groups, threads, twice)
+    if f.checked:
+        enough = b.and_(enough, all_inside(f, body, list(body.walk())))
     for number in found.strides:
         stride = f.scalar(body.args[number])
         short = b.icmp_unsigned("<=", stride, ir.Constant(stride.type, strips.NEAR))
@@ -181,7 +184,10 @@ def _emitter(f: FunctionEmitter, narrow: Block, together: Together) -> FunctionE
     function, target = together.strips.function, f.unit.target
     ops, body = list(function.walk()), function.body.blocks[0]
     g = FunctionEmitter(f.unit, together.plan, f.builder, f.frame)
-    g.stopped = f.stopped
+    g.stopped, g.checked = (
+        f.stopped,
+        False,
+    )  # Groups are checked as a whole, in front of the loop over blocks.
     if together.strips.each:
         ((_, g.rows_in_turn),) = together.strips.heights
     g.arena.size = f.arena.size

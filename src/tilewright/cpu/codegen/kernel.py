@@ -194,7 +194,6 @@ def emit(
             streams=reduce.streams(target),
         )
     unit.rows_at_once = wide is not None and wide.rows_at_once
-    wide = None if checked else wide
     if wide is not None:
         origin |= wide.origin
         unit.remarks.add("strip", strips.described(wide))

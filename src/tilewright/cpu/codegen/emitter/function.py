@@ -198,6 +198,8 @@ class FunctionEmitter:
         self.plan = plan
         self.builder = builder
         self.frame = frame
+        self.checked = unit.checked
+        """Whether accesses are checked one by one."""
         self.coroutine: Coroutine | None = None
         """Which coroutine of the tile block the code is for, where there are several."""
         self.waiting: Waiting | None = None

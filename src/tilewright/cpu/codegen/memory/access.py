@@ -512,7 +512,7 @@ def position_of_tile(f: FunctionEmitter, op: M.Access, dims: tuple[int, ...]) ->
     bounds = bool_values(op.properties.get("in_bounds"))
     view = view_of(f, op, dims)
     last: Value | None = None
-    if f.unit.checked:
+    if f.checked:
         furthest = check_indices(f, op, view, indices, bounds)
         number = check_reach(f, op, view.memref, view.axes, furthest)
         last = check_address(f, op, view.memref, number)

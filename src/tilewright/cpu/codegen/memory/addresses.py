@@ -139,7 +139,7 @@ def pointers_of(f: FunctionEmitter, op: M.Access, mask: Tile | None) -> Tile:
     if pointee.is_packed:
         raise refuse(op, f"a pointer addresses a byte, which holds two {pointee.name}", _USE_VIEW)
     pointers = f.tile(op.operands[0])
-    if f.unit.checked:
+    if f.checked:
         check_pointers(f, op, pointers, mask)
     return pointers
 

@@ -133,7 +133,7 @@ def gathered(f: FunctionEmitter, op: M.Scattered) -> Gathered:
     # What is promised for axes of the value says nothing of the axes of a memref.
     promised = () if view is None else bool_values(op.properties.get("in_bounds"))
     found = Gathered(memref, tuple(indices), promised, view)
-    if f.unit.checked:
+    if f.checked:
         masks = values_of(op, "mask")
         mask = f.tile(masks[0]) if masks else None
         if view is None:

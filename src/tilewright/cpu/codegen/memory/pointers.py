@@ -611,7 +611,7 @@ def store(f: FunctionEmitter, op: M.StoreOp) -> None:
     group = cast(list[M.StoreOp], f.plan.groups.get(op, [op]))
     if op is f.plan.leader(op):
         _store(f, group)
-    elif f.unit.checked:
+    elif f.checked:
         pointers_of(f, op, optional(f, op.mask))  # Checks are made in the order of the program.
     f.give_token(op)
 

@@ -83,7 +83,7 @@ def ask_for_rows(f: FunctionEmitter, op: Operation) -> None:
         b.icmp_unsigned("<", b.xor(here, at), ir.Constant(I64, _PAGE)) for at in (first, last)
     )
     conditions = [*in_page, readable]
-    if f.unit.checked:
+    if f.checked:
         conditions.append(holds(f, b, rows.source.operands[0], first, last, 1))
     near = rows.rows * rows.row_bytes <= _NEAR
     known = True

@@ -104,7 +104,7 @@ def tiled_store(f: FunctionEmitter, op: M.TiledStoreOp) -> None:
     if op in f.plan.groups:
         if op is f.plan.leader(op):
             _store_group(f, cast(list[M.TiledStoreOp], f.plan.groups[op]))
-        elif f.unit.checked:
+        elif f.checked:
             # Checks are made in the order of the program.
             position_of_tile(f, op, T.dims_of(op.value.type))
     else:
@@ -190,7 +190,7 @@ def _store_group(f: FunctionEmitter, group: list[M.TiledStoreOp]) -> None:
     """Stores in one nest: all values of an iteration are computed before the first one is written."""
     dims = T.dims_of(group[0].value.type)
     values = [f.tile(op.value) for op in group]
-    made = place_of_tile if f.unit.checked else position_of_tile
+    made = place_of_tile if f.checked else position_of_tile
     places = [*(made(f, op, dims) for op in group[:-1]), position_of_tile(f, group[-1], dims)]
     if any(are_beside(*pair) for pair in combinations(group, 2)):
         _store_woven(f, group, values, places)

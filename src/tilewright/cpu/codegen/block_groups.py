@@ -184,10 +184,8 @@ def _emitter(f: FunctionEmitter, narrow: Block, together: Together) -> FunctionE
     function, target = together.strips.function, f.unit.target
     ops, body = list(function.walk()), function.body.blocks[0]
     g = FunctionEmitter(f.unit, together.plan, f.builder, f.frame)
-    g.stopped, g.checked = (
-        f.stopped,
-        False,
-    )  # Groups are checked as a whole, in front of the loop over blocks.
+    g.stopped = f.stopped
+    g.checks = False  # One check, in front of the loop over blocks, is for all of them.
     if together.strips.each:
         ((_, g.rows_in_turn),) = together.strips.heights
     g.arena.size = f.arena.size

@@ -82,7 +82,9 @@ def _depth(loop: ForOp) -> int:
         if known:
             deepest = max(known) + any(_is_long(value) for value in op.results)
             depths |= dict.fromkeys(op.results, deepest)
-    return max((depths.get(value, 0) for value in loop.body.block.last_op.operands), default=0)
+    last = loop.body.block.last_op
+    handed = () if last is None else last.operands
+    return max((depths.get(value, 0) for value in handed), default=0)
 
 
 def _is_long(value: SSAValue) -> bool:

@@ -190,6 +190,8 @@ class Coroutine(Protocol):
 class FunctionEmitter:
     """Makes the code of one kernel, operation by operation."""
 
+    checks = True
+    """Whether accesses are checked one by one, in checked code."""
     rows_in_turn = 1
     """How many rows the tiles of the kernel have of which this code takes one after the other (``analysis.strips``)."""
 
@@ -198,8 +200,6 @@ class FunctionEmitter:
         self.plan = plan
         self.builder = builder
         self.frame = frame
-        self.checked = unit.checked
-        """Whether accesses are checked one by one."""
         self.coroutine: Coroutine | None = None
         """Which coroutine of the tile block the code is for, where there are several."""
         self.waiting: Waiting | None = None
@@ -344,6 +344,11 @@ class FunctionEmitter:
         """The buffer that ``read_once`` promised is filled."""
         self.pending.clear()
         self._being_filled = {}
+
+    @property
+    def checked(self) -> bool:
+        """Whether the code is to check each access."""
+        return self.unit.checked and self.checks
 
     def flush(self, *, keep_last: bool = False) -> None:
         """Fill the buffers that wait for it, but for the last one if it may wait on."""

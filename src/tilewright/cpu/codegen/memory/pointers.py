@@ -21,9 +21,7 @@ from tilewright.cpu.codegen.loops.lane_strides import (
     LaneStrides,
     along_last,
     follows_none,
-    lane_strides_of,
     most_lanes,
-    unknown_stride,
 )
 from tilewright.cpu.codegen.loops.likely_lanes import likely_lanes
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
@@ -31,7 +29,6 @@ from tilewright.cpu.codegen.loops.plain_addresses import PlainAddresses
 from tilewright.cpu.codegen.loops.row_ends import Into
 from tilewright.cpu.codegen.loops.single_rows import asks_rows
 from tilewright.cpu.codegen.loops.strided_lanes import (
-    ANY_STRIDE,
     Distances,
     load_near,
     nearby,
@@ -88,6 +85,7 @@ from tilewright.cpu.codegen.memory.lane_gathers import (
 )
 from tilewright.cpu.codegen.memory.ordered import ordered_load, ordered_store
 from tilewright.cpu.codegen.memory.rows_ahead import ask_for_rows
+from tilewright.cpu.codegen.memory.spaced import Spaced, each_lane, lane_steps_of, spaced_of
 from tilewright.cpu.codegen.memory.stores_apart import lie_apart
 from tilewright.cpu.codegen.memory.streams import (
     SHORTEST_STREAM,
@@ -180,7 +178,9 @@ class PointerLoad(Tile):
         mask = None if all_on or self.mask is None else nest.eval(self.mask, coords)
         if lanes and nest.on is not None:
             mask = both(nest, mask, nest.on, lanes)
-        lane_steps = _lane_steps(nest, self.pointers, coords, whole, self.spaced) if lanes else None
+        lane_steps = (
+            lane_steps_of(nest, self.pointers, coords, whole, self.spaced) if lanes else None
+        )
         run = lane_steps is not None and lane_steps.is_run(element.memory_bytes)
         if not lanes or (lane_steps is not None and lane_steps.is_zero):
             return self._one(nest, coords, mask, whole if lanes and not nest.masked else None)
@@ -197,7 +197,7 @@ class PointerLoad(Tile):
                 load = partial(_near_load, near=near)
                 return self._together(nest, coords, [first, on, other], load)
             if mask is None:
-                each = _each_lane(nest, self.pointers, coords, whole, self.spaced)
+                each = each_lane(nest, self.pointers, coords, whole, self.spaced)
                 if each:
                     first = self._first(nest, coords, whole)
                     return nest.emit([first, *each], lambda b, p, *v: _load_each(b, p, v, element))
@@ -342,33 +342,6 @@ def access_of(pointers: Tile, mask: Tile | None, whole: Whole | None) -> Pointer
     return PointerAccess(pointers, None if asks else mask, whole.guard, asks, mask)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Spaced:
-    """Elements at equal distances that only show when the code runs: ``number``, the factor in their formula."""
-
-    loose: Loose
-    number: Value
-
-    def known(self, nest: LoopNest) -> dict[int, int]:
-        """What a nest takes the factor for, by the ``id`` of its value."""
-        found = nest.strides.get(id(self.loose), ANY_STRIDE if nest.masked else 1)
-        return {} if found == ANY_STRIDE else {id(self.number): found}
-
-
-def _spaced(b: Builder, pointers: Tile, whole: Whole | None, element: Element) -> Spaced | None:
-    """What is asked when the code runs of elements that may lie at equal distances; None where nothing is to be asked."""
-    known = (frozenset[int](), frozenset[int]()) if whole is None else whole.known(masked=False)
-    number = unknown_stride(pointers, *known, element.memory_bytes)
-    if number is None:
-        return None
-    stride = number if number.type == I64 else b.sext(number, I64)
-    fits = None if whole is None else whole.guard
-    inside = b.icmp_signed("==", stride, ir.Constant(I64, 1))
-    if fits is not None:
-        inside = b.and_(fits, inside)
-    return Spaced(Loose(inside, fits, stride, gathers=True), number)
-
-
 def _fewer_lanes(
     f: FunctionEmitter, pointers: Tile, whole: Whole | None, most: int | None
 ) -> int | None:
@@ -378,51 +351,6 @@ def _fewer_lanes(
     if most is not None or not follows_none(pointers, settled):
         return most
     return f.unit.target.vector_bits // _WORD_BITS
-
-
-def _lane_steps(
-    nest: LoopNest, pointers: Tile, coords: Coords, whole: Whole | None, spaced: Spaced | None
-) -> LaneStrides | None:
-    """The lane strides of addresses, as far as a nest knows what they depend on."""
-    factors = {} if spaced is None else spaced.known(nest)
-    none = frozenset[int]()
-    known = (none, none) if whole is None else whole.known(masked=nest.masked)
-    return lane_strides_of(pointers, coords, *known, factors)
-
-
-def _each_lane(
-    nest: LoopNest,
-    pointers: Tile,
-    coords: Coords,
-    whole: Whole | None,
-    spaced: Spaced | None,
-) -> list[Lane]:
-    """How many bytes behind the first lane each lies, where that is a constant, or one times a stride that only shows when the code
-    runs; empty where it is not known."""
-    if nest.masked and whole is not None and whole.fits is not None and not nest.fits:
-        return []
-    none = frozenset[int]()
-    known = (none, none) if whole is None else whole.known(masked=nest.masked)
-    loose = spaced is not None and nest.strides.get(id(spaced.loose)) == ANY_STRIDE
-    if spaced is None or not loose:
-        lane_steps = _lane_steps(nest, pointers, coords, whole, spaced)
-        if lane_steps is None or not lane_steps.exact or lane_steps.limited:
-            return []
-        return [Lane(ir.Constant(I64, delta)) for delta in lane_steps.lanes]
-    if nest.masked:
-        return []
-    at_one, at_two = (
-        lane_strides_of(pointers, coords, *known, {id(spaced.number): factor}) for factor in (1, 2)
-    )
-    if at_one is None or at_two is None or not (at_one.exact and at_two.exact):
-        return []
-    if any(2 * one != two for one, two in zip(at_one.lanes, at_two.lanes, strict=True)):
-        return []
-    return [_times(nest, Lane(spaced.loose.stride), delta) for delta in at_one.lanes]
-
-
-def _times(nest: LoopNest, number: Lane, by: int) -> Lane:
-    return nest.emit([number], lambda b, n: b.mul(n, ir.Constant(I64, by)))
 
 
 def _why_apart(lane_steps: LaneStrides | None) -> str:
@@ -570,7 +498,7 @@ def load(f: FunctionEmitter, op: M.LoadOp) -> None:
     whole = whole_access(f.builder, pointers, mask) if dims else None
     settled = frozenset[int]() if whole is None else whole.settled
     most = most_lanes(pointers, settled) if dims else None
-    spaced = _spaced(f.builder, pointers, whole, element) if dims else None
+    spaced = spaced_of(f.builder, pointers, whole, element) if dims else None
     most = _fewer_lanes(f, pointers, whole, most) if spaced is None else most
     in_rows = asks_rows(f.unit.target, access_of(pointers, mask, whole))
     tile = PointerLoad(element, dims, pointers, mask, other, note, whole, most, spaced, in_rows)
@@ -740,7 +668,7 @@ class _PointerStore:
         value, mask = f.tile(op.value), optional(f, op.mask)
         pointers = pointers_of(f, op, mask) if checks else f.tile(op.operands[0])
         whole = whole_access(f.builder, pointers, mask) if value.dims else None
-        spaced = None if whole is None else _spaced(f.builder, pointers, whole, value.element)
+        spaced = None if whole is None else spaced_of(f.builder, pointers, whole, value.element)
 
         def note(reason: str) -> None:
             f.unit.remarks.add("gather", f"a store scatters its elements: {reason}", op)
@@ -778,13 +706,13 @@ class _PointerStore:
         if nest.on is not None:
             on = both(nest, on, nest.on, lanes)
         chosen = llvm.all_on(lanes) if on is None else on.value
-        lane_steps = _lane_steps(nest, self.pointers, coords, whole, self.spaced)
+        lane_steps = lane_steps_of(nest, self.pointers, coords, whole, self.spaced)
         if lane_steps is not None and lane_steps.is_run(element.memory_bytes) and lane_steps.exact:
             fits = whole.fits if nest.masked and whole is not None and not nest.fits else None
             first = self._first(nest, coords).value
             _stored_together(nest, coords, self.pointers, first, data, chosen, element, fits)
         elif not self._put_near(nest, coords, lane_steps, data, on):
-            each = _each_lane(nest, self.pointers, coords, whole, self.spaced) if on is None else []
+            each = each_lane(nest, self.pointers, coords, whole, self.spaced) if on is None else []
             if each:
                 where = nest.inner.inttoptr(self._first(nest, coords).value, PTR)
                 held = to_buffer(nest.inner, data, element)

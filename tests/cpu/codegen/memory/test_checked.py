@@ -10,6 +10,7 @@ import pytest
 from tests.corpus import CUTILE_MISSING, VERSIONS, CorpusKernel, cutile_available, cutile_kernels
 from tests.corpus.launching import check_outputs, flat_arguments
 
+from tilewright.builder import ModuleBuilder, ptr
 from tilewright.bytecode import read
 from tilewright.cpu import Program
 from tilewright.cpu.codegen.memory.checks import OUTSIDE
@@ -331,6 +332,53 @@ def test_gathered_tiles_lie_in_the_index_space(
     with pytest.raises(TileIRError, match=r"outside of its view|is marked in bounds"):
         program.launch("k", 1, args)
     assert not room.any()
+
+
+def _chosen_rows() -> Any:
+    """``out[i, :] = table[numbers[i], :]`` where ``on[i]``: 8 of the rows of 32."""
+    module = ModuleBuilder()
+    names = {"table": ptr("f32"), "numbers": ptr("i32"), "on": ptr("i8"), "out": ptr("f32")}
+    with module.entry("k", names) as k:
+
+        def column(base: Any) -> Any:
+            view = k.make_tensor_view(base, shape=[8], strides=[1])
+            held, _ = k.load_view_tko(k.partition(view, tile=(8,)), [0])
+            return k.broadcast(k.reshape(held, shape=(8, 1)), shape=(8, 32))
+
+        lane = k.broadcast(k.reshape(k.iota(shape=(32,), to="i32"), shape=(1, 32)), shape=(8, 32))
+        on = k.cmpi(
+            column(k.args.on),
+            k.full((8, 32), 0, "i8"),
+            comparison_predicate="not_equal",
+            signedness="signed",
+        )
+        first = k.broadcast(k.reshape(k.args.table, shape=(1, 1)), shape=(8, 32))
+        at = k.offset(first, column(k.args.numbers) * 32 + lane)
+        held, _ = k.load_ptr_tko(at, on, k.full((8, 32), 0.0, "f32"))
+        out = k.make_tensor_view(k.args.out, shape=[8, 32], strides=[32, 1])
+        k.store_view_tko(held, k.partition(out, tile=(8, 32)), [0, 0])
+    return module.build()
+
+
+@pytest.mark.parametrize(
+    ("number", "on", "fails"),
+    [(4, 1, False), (5, 1, True), (-1, 1, True), (5, 0, False), (-1, 0, False)],
+)
+def test_rows_that_numbers_choose(number: int, on: int, fails: bool):
+    table = np.arange(5 * 32, dtype=np.float32).reshape(5, 32)
+    numbers = np.array([0, 1, 2, 3, 4, 0, 1, number], np.int32)
+    used = np.array([1] * 7 + [on], np.int8)
+    out = np.zeros((8, 32), np.float32)
+    program = Program(_chosen_rows(), options=LaunchOptions(checked=True))
+    arguments = (table.reshape(-1), numbers, used, out.reshape(-1))
+    if fails:
+        with pytest.raises(TileIRError) as caught:
+            program.launch("k", 1, arguments)
+        assert [each.code for each in caught.value.diagnostics] == [OUTSIDE]
+        return
+    program.launch("k", 1, arguments)
+    assert (out[:7] == table[numbers[:7]]).all()
+    assert (out[7] == (table[number] if on else 0)).all()
 
 
 def test_a_pointer_that_a_loop_moves_stays_with_its_array():

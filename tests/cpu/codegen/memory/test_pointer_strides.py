@@ -13,7 +13,8 @@ from tests.cpu.codegen.support import same_bits
 from tilewright import LaunchOptions
 from tilewright.builder import Builder, ModuleBuilder, Value, ptr
 from tilewright.cpu import Program
-from tilewright.cpu.compile import compile_kernel
+from tilewright.cpu.compile import CompileOptions, compile_kernel
+from tilewright.cpu.target import cpu_target
 from tilewright.dialects.cuda_tile.types import TileType
 from tilewright.lowering import lower_to_tileaa
 from tilewright.machine import Program as Reference
@@ -140,6 +141,14 @@ def test_flat_numbers_taken_apart(kind: str, of_y: int) -> None:
         program = Program(module, options=LaunchOptions(**options))
         program.launch("part", 4, (x, found, count, of_y))
         assert same_bits(found, expected.ravel()).all(), options
+
+
+@pytest.mark.skipif(not cpu_target().is_x86, reason="levels of x86")
+def test_lanes_at_any_stride_have_scalar_addresses() -> None:
+    module = lower_to_tileaa(_moved("f32", 64, "i64", masked=False, turned=False)).module
+    code = compile_kernel(module, None, CompileOptions(cpu="x86-64-v4")).llvm_ir
+    # Instructions that gather are left for numbers that do not fit.
+    assert code.count("load float, ptr") >= 16 and code.count(" store float ") >= 16
 
 
 def test_no_more_lanes_are_accessed_apart_than_addresses_have_words() -> None:

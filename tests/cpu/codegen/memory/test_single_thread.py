@@ -11,9 +11,11 @@ import pytest
 from tilewright import LaunchOptions
 from tilewright.builder import ModuleBuilder, ptr, tile
 from tilewright.cpu import Program
-from tilewright.cpu.compile import compile_kernel
+from tilewright.cpu.compile import CompileOptions, compile_kernel
+from tilewright.cpu.runtime import engine
 from tilewright.cpu.runtime.pool import _TRIALS, Choice
 from tilewright.cpu.runtime.updates import UPDATE_LOCK, UpdateLock
+from tilewright.cpu.target import cpu_target
 from tilewright.lowering import lower_to_tileaa
 
 TILE, BLOCKS, BINS = 64, 16, 37
@@ -146,3 +148,24 @@ def test_the_faster_way_is_chosen():
             choice.learn(alone if tried[-1] else together, alone=tried[-1])
         assert sorted(tried) == [False] * _TRIALS + [True] * _TRIALS
         assert choice.alone_is_next() == (alone < together)
+
+
+@pytest.mark.skipif(not cpu_target().is_x86, reason="an instruction of x86")
+@pytest.mark.parametrize("cpu", ["generic", "x86-64-v4"])
+def test_memory_is_added_to_and_not_incremented(cpu: str) -> None:
+    """A Zen 4 takes up to six times as long for several increments in memory."""
+    module = ModuleBuilder()
+    with module.entry("k", {"x": ptr("i32"), "bins": ptr("i32")}) as k:
+        view = k.make_tensor_view(k.args.x, shape=[TILE], strides=[1])
+        x, _ = k.load_view_tko(k.partition(view, tile=(TILE,)), [0])
+        base = k.broadcast(k.reshape(k.args.bins, shape=(1,)), shape=(TILE,))
+        one = k.full((TILE,), 1, "i32")
+        how = {"memory_ordering_semantics": "relaxed", "memory_scope": "device"}
+        k.atomic_rmw_tko(k.offset(base, x), one, mode="add", **how)
+    lowered = lower_to_tileaa(module.build()).module
+    compiled = compile_kernel(lowered, None, CompileOptions(cpu=cpu))
+    parsed = engine.parse_ir(compiled.llvm_ir, compiled.target)
+    engine.optimize(parsed, compiled.target)
+    lines = engine.emit_assembly(parsed, compiled.target).splitlines()
+    assert any("addl" in line and "(" in line for line in lines)
+    assert not any("\tincl" in line for line in lines)

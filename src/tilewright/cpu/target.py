@@ -78,6 +78,13 @@ class CpuTarget:
         return not self.is_x86 or (self.has("avx512f") and not self.cpu.startswith("znver"))
 
     @property
+    def most_updates(self) -> int | None:
+        """How many elements that lie anywhere in memory an iteration adds to at most; None for as many as addresses fit into a vector.
+        Of eight and more side by side a Zen 4 may take some for dependent on one another, by where the code lies, and takes up to eight
+        times as long then; of four that has not been seen."""
+        return 4 if self.cpu == "znver4" else None
+
+    @property
     def key(self) -> str:
         """All that decides on the code that comes out, for keys of caches."""
         return f"{self.triple} {self.cpu} {self.features}"

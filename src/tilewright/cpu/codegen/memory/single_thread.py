@@ -8,7 +8,7 @@ updated.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 from xdsl.ir import Operation
@@ -16,18 +16,20 @@ from xdsl.ir import Operation
 from tilewright.cpu.abi import RT_ALONE
 from tilewright.cpu.codegen.analysis import effects
 from tilewright.cpu.codegen.elementwise import EMITTERS
-from tilewright.cpu.codegen.emitter.function import FunctionEmitter
+from tilewright.cpu.codegen.emitter.function import FunctionEmitter, vector_axis
+from tilewright.cpu.codegen.emitter.vector_lengths import unroll_of
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I32, I64, PTR, Element
 from tilewright.cpu.codegen.ir.masked import masked_load, masked_store
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Lane, lanes_in
-from tilewright.cpu.codegen.loops.lane_strides import lane_strides_of
+from tilewright.cpu.codegen.loops.lane_strides import along_last, lane_strides_of
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import Tile, to_buffer
 from tilewright.cpu.codegen.memory.access import loaded
 from tilewright.cpu.codegen.memory.addresses import where_on
 from tilewright.cpu.codegen.memory.pointers import first_lane
+from tilewright.cpu.target import CpuTarget
 from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa.ops import memory as M
 
@@ -90,7 +92,24 @@ def update_alone(
             with apart:
                 _update_lanes(b, where, data, on, element, step, spare)
 
-    f.nest(value.dims, [t for t in (value, pointers, mask) if t is not None], body, unroll=1)
+    tiles = [t for t in (value, pointers, mask) if t is not None]
+    f.nest(value.dims, tiles, body, lanes=_lanes(f, tiles, pointers, element), unroll=1)
+
+
+def _most(target: CpuTarget, element: Element) -> int | None:
+    """How many updates stand side by side at most; sums of floats, which take longer, hide what others suffer from."""
+    return target.most_updates if isinstance(element.register, ir.IntType) else None
+
+
+def _lanes(
+    f: FunctionEmitter, tiles: Sequence[Tile], pointers: Tile, element: Element
+) -> int | None:
+    """How many lanes are updated at once; None for as many as usual, also where much is computed for each."""
+    dims, most = pointers.dims, _most(f.unit.target, element)
+    if most is None or not dims or dims[vector_axis(dims)] < most or unroll_of(tiles) == 1:
+        return None
+    found = along_last(pointers, frozenset())
+    return None if found is not None and found.is_run(element.memory_bytes) else most
 
 
 Step = Callable[[Builder, Value, Value], Value]
@@ -141,10 +160,41 @@ def _update_lanes(
     if on is not None:
         nowhere = llvm.splat(b, b.ptrtoint(spare, I64), lanes)
         where = b.select(on.value, where, nowhere)
+    most = _most(llvm.target_of(b), element)
+    if most is not None and lanes > most and lanes % most == 0:
+        _update_in_turn(b, where, data, element, step, most)
+        return
     for lane in range(lanes):
         place = ir.Constant(I32, lane)
         one = b.extract_element(data, place)
         _update_one(b, b.extract_element(where, place), one, element, step)
+
+
+def _update_in_turn(
+    b: Builder, where: Value, data: Value, element: Element, step: Step, most: int
+) -> None:
+    """Some lanes after the other, in a loop that takes their addresses and data from the stack."""
+    with b.goto_entry_block():
+        stacks = [llvm.stack(b, value.type, _SPAN) for value in (where, data)]
+    for value, memory in zip((where, data), stacks, strict=True):
+        b.store(value, memory, align=_SPAN)
+    types = [llvm.scalar_of(value.type) for value in (where, data)]
+
+    def some(inner: Builder, first: Value) -> None:
+        for turn in range(most):
+            lane = inner.add(first, ir.Constant(I64, turn))
+            address, one = (
+                inner.load(
+                    inner.gep(memory, [lane], source_etype=ty),
+                    typ=ty,
+                    align=llvm.scalar_bytes(ty),
+                )
+                for memory, ty in zip(stacks, types, strict=True)
+            )
+            _update_one(inner, address, one, element, step)
+
+    lanes = ir.Constant(I64, llvm.lanes_of(where.type))
+    llvm.count(b, ir.Constant(I64, 0), lanes, ir.Constant(I64, most), some)
 
 
 def _update_one(b: Builder, address: Value, data: Value, element: Element, step: Step) -> None:

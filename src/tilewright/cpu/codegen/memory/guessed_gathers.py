@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from tilewright.cpu.codegen.ir import llvm
-from tilewright.cpu.codegen.ir.elements import I8, I32, I64, PTR, Element
+from tilewright.cpu.codegen.ir.elements import I1, I8, I32, I64, PTR, Element
 from tilewright.cpu.codegen.ir.masked import masked_load
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.memory.lane_gathers import (
     PAGE,
+    WORD_BYTES,
     gather_behind,
     gather_from,
     joined,
@@ -28,7 +29,6 @@ from tilewright.cpu.target import CpuTarget
 
 #: How many elements in front of the first lane a window begins at most.
 _MOST_BEFORE = 4
-_WORD_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Run:
             return b.icmp_signed("==", last, ir.Constant(wide, (lanes - 1) * step))
         steps = llvm.int_lanes([lane * step for lane in range(lanes)], wide)
         follow = _is_zero(b, b.xor(behind, steps), on)
-        return _all(b, [follow, *places.none_wraps(b, lanes)])
+        return llvm.all_of(b, [follow, *places.none_wraps(b, lanes)]) or follow
 
     def read(self, b: Builder, places: Places, on: Value, fallback: Value) -> Value:
         """The elements, which lie so."""
@@ -162,7 +162,7 @@ class Window:
             near.append(b.icmp_unsigned("<=", inside, ir.Constant(I64, PAGE - self.size)))
             if not llvm.is_all_on(on):
                 near.append(llvm.any_lane(b, mask))
-        return _all(b, near)
+        return llvm.all_of(b, near) or ir.Constant(I1, 1)
 
     def read(self, b: Builder, places: Places, on: Value, fallback: Value) -> Value:
         """The elements, which lie so."""
@@ -176,7 +176,7 @@ class Window:
     def _turned(self, b: Builder, places: Places) -> Value:
         """The elements of one group: words, or bytes, of the window in the order of their numbers."""
         element = places.element
-        size, of_words = element.buffer_bytes, element.buffer_bytes >= _WORD_BYTES
+        size, of_words = element.buffer_bytes, element.buffer_bytes >= WORD_BYTES
         unit = I32 if of_words else I8
         parts, count = 8 * size // unit.width, 8 * self.size // unit.width
         words = ir.VectorType(unit, count)
@@ -262,13 +262,6 @@ def gather_guessed(
     for value, block in found:
         result.add_incoming(value, block)
     return result
-
-
-def _all(b: Builder, conditions: Sequence[Value]) -> Value:
-    total = conditions[0]
-    for each in conditions[1:]:
-        total = b.and_(total, each)
-    return total
 
 
 def _is_zero(b: Builder, numbers: Value, on: Value) -> Value:

@@ -134,10 +134,8 @@ def divi(b: B, x: V, y: V, *, element: Element, signedness: str, rounding: str =
 def _positive(y: V) -> int:
     """The positive number that a divisor is known to be; 0 where it is none, or not known."""
     lane = y.lane if isinstance(y, llvm.Splat) else y
-    number = lane.constant if isinstance(lane, ir.Constant) else None
-    # Constants may be written with or without sign.
-    most = 1 << llvm.scalar_of(y.type).width - 1
-    return number if isinstance(number, int) and 0 < number < most else 0
+    number = llvm.signed_of(lane) if isinstance(lane, ir.Constant) else None
+    return max(number or 0, 0)
 
 
 def _floor_by(b: B, x: V, by: int) -> V:

@@ -263,6 +263,15 @@ def any_lane(b: Builder, mask: Value) -> Value:
     return intrinsic(b, "vector.reduce.or", [mask], I1)
 
 
+def signed_of(constant: ir.Constant) -> int | None:
+    """The number of an integer constant, which may be written with or without its sign."""
+    number = constant.constant
+    if not isinstance(number, int) or not isinstance(constant.type, ir.IntType):
+        return None
+    half = 1 << constant.type.width - 1
+    return (number + half) % (2 * half) - half
+
+
 def all_of(b: Builder, conditions: Sequence[Value]) -> Value | None:
     """The conjunction; None where there is nothing to ask."""
     result: Value | None = None

@@ -305,18 +305,9 @@ def _product(
     return None
 
 
-def signed_of(constant: ir.Constant) -> int | None:
-    """The number of an integer constant, which may be written with or without its sign."""
-    number = constant.constant
-    if not isinstance(number, int) or not isinstance(constant.type, ir.IntType):
-        return None
-    half = 1 << constant.type.width - 1
-    return (number + half) % (2 * half) - half
-
-
 def _factor(value: Value, known: _Known) -> int | None:
     if isinstance(value, ir.Constant):
-        return signed_of(value)
+        return llvm.signed_of(value)
     if id(value) not in known.factors:
         known.asked[id(value)] = value
     return known.factors.get(id(value))

@@ -230,13 +230,21 @@ class Program:
         options = settings.options
         kernel = self._native(entry, settings.compiling, distinct=packed.distinct)
         compiled = kernel.compiled
-        if not packed.distinct or compiled.sites or compiled.updates or compiled.asks_for_memory:
+        if not packed.distinct or compiled.sites or settings.options.checked:
+            return None
+        if compiled.updates and not compiled.may_be_alone:
             return None
         if compiled.may_wait or compiled.takes_over:
             return None
         if options.time_limit is not None or options.progress is not None:
             return None
-        state = LaunchState(kernel.address, packed.slots, packed.grid, kernel, settings.threads)
+        slots: Sequence[int] = packed.slots
+        table: c_array[int] | None = None
+        if compiled.asks_for_memory:
+            # Who is alone makes no copies of arrays, whatever ranges the table says that they have.
+            table = c_array(_UNSIGNED, self._noalias_ranges(entry.packer, packed, settings))
+            slots = [*slots, table.buffer_info()[0]]
+        state = LaunchState(kernel.address, slots, packed.grid, (kernel, table), settings.threads)
         arrays = entry.packer.arrays
         return WarmLaunch(kernel, native, state, grid, given, settings.threads, arrays)
 

@@ -111,6 +111,11 @@ class Choice:
             return len(self._together) == _TRIALS
         return min(self._alone) < min(self._together)
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether both were tried, and all later launches should have one thread."""
+        return len(self._alone) == _TRIALS and self.alone_is_next()
+
     def learn(self, seconds: float, *, alone: bool) -> None:
         """Note the seconds that a launch took for a block; the first few launches of each kind count."""
         found = self._alone if alone else self._together

@@ -20,25 +20,36 @@ class UpdateLock:
     def __init__(self) -> None:
         self._changed = threading.Condition(threading.Lock())
         self._owner: int | None = None
+        self._key: object = None
         self._shared = 0
+
+    def take(self, key: object) -> bool:
+        """Whether the launch is alone now, until ``give_back`` with that key; no other one is waited for."""
+        with self._changed:
+            taken = self._owner is None and not self._shared
+            if taken:
+                self._owner, self._key = threading.get_ident(), key
+        return taken
+
+    def give_back(self, key: object) -> None:
+        """End what ``take`` has begun with a key, if it has: the handler of a signal may have raised right behind it."""
+        with self._changed:
+            if self._key is key:
+                self._owner = self._key = None
+                self._changed.notify_all()
 
     @contextmanager
     def alone(self) -> Iterator[bool]:
         """Whether the launch is alone; else it goes with the others."""
-        with self._changed:
-            taken = self._owner is None and not self._shared
-            if taken:
-                self._owner = threading.get_ident()
-        if not taken:
-            with self.together():
-                yield False
-            return
+        key = object()
         try:
-            yield True
+            if self.take(key):
+                yield True
+                return
         finally:
-            with self._changed:
-                self._owner = None
-                self._changed.notify_all()
+            self.give_back(key)
+        with self.together():
+            yield False
 
     @contextmanager
     def together(self) -> Iterator[None]:

@@ -1,5 +1,7 @@
 """Warm launches: the same kernel, grid and options as the launch before, and arguments of the usual kinds.
 
+One of a kernel with atomic updates is made again where it is to be alone, on one thread, and no other that updates memory runs.
+
 The first launch's results are kept, with the words that the native loop reads, so that a launch only checks and packs
 arguments (``native_packing``), resets those words, and runs the blocks. Arguments may differ each time, and everything that code depends
 on is checked each time. Anything else is left to ``Program.launch``.
@@ -13,6 +15,7 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import Any
 
+from tilewright.cpu.abi import ALONE
 from tilewright.cpu.runtime.arena import Arena
 from tilewright.cpu.runtime.driver import ALL_DONE, FINISHED, MORE_TO_DO, LaunchState, driver
 from tilewright.cpu.runtime.interrupts import WATCHER
@@ -27,6 +30,7 @@ from tilewright.cpu.runtime.pool import (
     is_for_one,
 )
 from tilewright.cpu.runtime.repeated_arguments import RepeatedArguments
+from tilewright.cpu.runtime.updates import UPDATE_LOCK
 from tilewright.launching.options import LaunchOptions
 from tilewright.launching.result import RunResult, result_of
 from tilewright.numerics.arrays import Array
@@ -50,6 +54,7 @@ class WarmLaunch:
             "_offset",
             "_order",
             "_packer",
+            "_updates",
         ),
         *("_shared", "_threads", "_total", "_write", "given", "grid", "kernel", "state"),
     )
@@ -69,7 +74,9 @@ class WarmLaunch:
         self.kernel, self.given, self.grid, self.state = kernel, given, grid, state
         self._kinds = [type(extent) for extent in grid]
         self._packer, self._threads, self._total = packer, threads, state.total
-        self._feedback = kernel.feedback
+        self._feedback, self._updates = kernel.feedback, kernel.compiled.updates
+        if self._updates:
+            state.alone = ALONE
         # A thread may still look at the last launch that it has helped with when one begins that it has no part in.
         self._shared: LaunchState | None = None
         self._arena_bytes, self._again = kernel.compiled.arena_bytes, driver().again
@@ -84,7 +91,7 @@ class WarmLaunch:
             if packer is not None:
                 self._order = packer.order(state, self._arena.address(self._arena_bytes))
         self._offset = state.slots_address - state.address
-        count = len(state.words) - self._offset // 8
+        count = len(state.words) - self._offset // 8 - kernel.compiled.asks_for_memory
         self._write = struct.Struct(f"={count}Q").pack_into
 
     def is_for(self, kernel: NativeKernel, grid: object, given: LaunchOptions | None) -> bool:
@@ -119,12 +126,12 @@ class WarmLaunch:
 
     def repeat(self, args: tuple[Any, ...]) -> bool:
         """Whether the arguments are like those of the launch before, and the launch, on the same grid, was made."""
-        packer = self._packer
-        try:
-            own = self._free.pop()
-        except IndexError:
+        packer, own = self._packer, self._taken()
+        if own is None:
             return False
         try:
+            if self._updates and not UPDATE_LOCK.take(own):
+                return False
             state, order = self._chosen(own), self._order
             if order is not None and self._arena is not None and state is own:
                 return self._run_in(self._arena, state, order, args)
@@ -132,27 +139,46 @@ class WarmLaunch:
                 return False
             return self._run(state, alone=state is own)
         finally:
-            self._free.append(own)
+            self._give_back(own)
 
     def launch_packed(self, grid: tuple[int, int, int], packed: Packed) -> bool:
         """Whether the launch was like the one before and has run."""
         if grid != self.grid or not packed.distinct:
             return False
-        try:
-            own = self._free.pop()
-        except IndexError:
+        own = self._taken()
+        if own is None:
             return False
         try:
+            if self._updates and not UPDATE_LOCK.take(own):
+                return False
             state = self._chosen(own)
             self._write(state.words, self._offset, *packed.slots)
             return self._run(state, alone=state is own)
         finally:
-            self._free.append(own)
+            self._give_back(own)
+
+    def _taken(self) -> LaunchState | None:
+        """The words of this launch, to be given back; None where it is to be made in full."""
+        if self._updates and not self._is_for_one():
+            return None
+        try:
+            return self._free.pop()
+        except IndexError:
+            return None
+
+    def _give_back(self, own: LaunchState) -> None:
+        if self._updates:
+            UPDATE_LOCK.give_back(own)
+        self._free.append(own)
+
+    def _is_for_one(self) -> bool:
+        """Whether a launch that updates memory is to have one thread."""
+        return self._threads == 1 or self._total == 1 or self.kernel.choice.is_alone
 
     def _chosen(self, own: LaunchState) -> LaunchState:
         """The state of the launch: another one where several threads share it."""
         threads, total = self._threads, self._total
-        if threads == 1 or total == 1:
+        if threads == 1 or total == 1 or self._updates:
             return own
         feedback = self._feedback
         if is_for_one(total, threads, feedback, WORTH_SHARING_AWAKE):

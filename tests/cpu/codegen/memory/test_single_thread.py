@@ -23,24 +23,26 @@ TOTAL = TILE * BLOCKS
 FLOATS = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 
 
-def _kernel(element: str, mode: str, *, masked: bool = False, run: bool = False) -> Any:
+def _kernel(
+    element: str, mode: str, lanes: int = TILE, *, masked: bool = False, run: bool = False
+) -> Any:
     """``bins[x[i]] = mode(bins[x[i]], values[i])``; ``run``: ``x[i]`` is ``i``."""
     module = ModuleBuilder()
     with module.entry("k", {"x": ptr("i32"), "values": ptr(element), "bins": ptr(element)}) as k:
         block, _, _ = k.get_tile_block_id()
 
         def tiles(base: Any) -> Any:
-            return k.partition(k.make_tensor_view(base, shape=[TOTAL], strides=[1]), tile=(TILE,))
+            return k.partition(k.make_tensor_view(base, shape=[TOTAL], strides=[1]), tile=(lanes,))
 
         x, _ = k.load_view_tko(tiles(k.args.x), [block])
         values, _ = k.load_view_tko(tiles(k.args.values), [block])
-        numbers = k.iota(type=tile((TILE,), "i32"))
+        numbers = k.iota(type=tile((lanes,), "i32"))
         where = k.offset(
-            k.broadcast(k.reshape(k.args.bins, shape=(1,)), shape=(TILE,)), numbers if run else x
+            k.broadcast(k.reshape(k.args.bins, shape=(1,)), shape=(lanes,)), numbers if run else x
         )
         on = []
         if masked:
-            third = k.constant(40, tile((TILE,), "i32"))
+            third = k.constant(40, tile((lanes,), "i32"))
             on = [k.cmpi(numbers, third, comparison_predicate="less_than", signedness="signed")]
         k.atomic_rmw_tko(
             where,
@@ -169,3 +171,44 @@ def test_memory_is_added_to_and_not_incremented(cpu: str) -> None:
     lines = engine.emit_assembly(parsed, compiled.target).splitlines()
     assert any("addl" in line and "(" in line for line in lines)
     assert not any("\tincl" in line for line in lines)
+
+
+@pytest.mark.parametrize("side_by_side", [4, TILE])
+def test_launches_that_update_memory_take_the_short_way(
+    side_by_side: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With arrays of other lengths and places too; not while another launch updates memory. Tiles of few elements get no
+    copies of arrays, longer ones do."""
+    program = Program(_kernel("f32", "addf", side_by_side), options=LaunchOptions(threads=1))
+    x, ones = _data(np.float32)[0] % 16, np.ones(TOTAL, np.float32)
+    count = side_by_side * BLOCKS
+    expected = np.bincount(x[:count], minlength=16)
+    program.launch("k", BLOCKS, (x, ones, np.zeros(64, np.float32)))
+    long_ways: list[object] = []
+    run = Program._run  # pyright: ignore[reportPrivateUsage]
+
+    def counted(self: Program, *args: Any) -> Any:
+        long_ways.append(args)
+        return run(self, *args)
+
+    monkeypatch.setattr(Program, "_run", counted)
+    for length in (16, 1 << 17, 100):
+        bins = np.zeros(length, np.float32)
+        program.launch("k", BLOCKS, (x, ones, bins))
+        assert (bins[:16] == expected).all()
+        assert not bins[16:].any()
+    assert long_ways == []
+    with UPDATE_LOCK.together():
+        program.launch("k", BLOCKS, (x, ones, bins))
+    assert len(long_ways) == 1
+    assert (bins[:16] == 2 * expected).all()
+
+
+def test_a_lock_that_was_not_taken_is_not_given_back():
+    lock = UpdateLock()
+    assert lock.take(1)
+    assert not lock.take(2)
+    lock.give_back(2)
+    assert not lock.take(2)
+    lock.give_back(1)
+    assert lock.take(2)

@@ -15,7 +15,7 @@ from tilewright.builder import tile as tile_type
 from tilewright.cpu import Program
 from tilewright.cpu.codegen.memory import streams
 from tilewright.cpu.compile import CompileOptions, compile_kernel
-from tilewright.cpu.target import cpu_target, missing_features
+from tilewright.cpu.target import CpuTarget, cpu_target, missing_features
 from tilewright.lowering import lower_to_tileaa
 
 TILE = (16, 128)
@@ -192,6 +192,12 @@ def _centred(index: str, width: int = 2048, *, early: bool = False) -> Any:
     return module.build()
 
 
+@pytest.fixture
+def asks_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make code as for processors on which the first nest over a row may ask for the next one."""
+    monkeypatch.setattr(CpuTarget, "first_asking_nest", 1)
+
+
 def _fetches(module: Any) -> bool:
     compiled = compile_kernel(lower_to_tileaa(module).module, None, CompileOptions())
     into_second_cache = "i32 0, i32 2, i32 1"
@@ -212,6 +218,7 @@ def test_the_second_pass_over_a_tile_fetches_that_of_the_next_block():
     assert not _fetches(_centred("x", 256))
 
 
+@pytest.mark.usefixtures("asks_early")
 def test_rows_that_end_inside_their_tile_are_fetched_as_well():
     module = ModuleBuilder()
     with module.entry("k", {"x": ptr("f64"), "y": ptr("f64"), "n": "i32"}) as k:
@@ -256,11 +263,23 @@ def _sums(tile: tuple[int, int], axis: int) -> Any:
     return module.build()
 
 
+@pytest.mark.usefixtures("asks_early")
 def test_a_row_that_one_pass_reads_is_fetched_for_the_next_block():
     assert _fetches(_double((1, 2048)))
     assert not _fetches(_double((16, 128)))
 
 
+def test_where_asking_early_costs_the_second_pass_asks_and_who_jumps(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(CpuTarget, "first_asking_nest", 2)
+    assert not _fetches(_double((1, 2048)))
+    assert not _fetches(_sums((1, 2048), 1))
+    assert _fetches(_sums((64, 64), 1))
+    assert _fetches(_centred("x"))
+
+
+@pytest.mark.usefixtures("asks_early")
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("tile", [(64, 64), (1, 2048), (32, 128)], ids=str)
 @pytest.mark.parametrize("checked", [False, True])

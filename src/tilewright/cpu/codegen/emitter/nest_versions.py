@@ -115,7 +115,8 @@ class NestVersions:
         known, b = self.strides.all_are(stride), self.f.builder
         nest = LoopNest(b, masked=masked, non_temporal=beyond, strides=known, work=self.work)
         nest.fits = self.follows if masked else None
-        nest.fetches = rows_ahead(self.tiles) <= _MOST_ROWS
+        if rows_ahead(self.tiles) > _MOST_ROWS:
+            nest.fetches = None
         rounds = self.shape.at_once
         at_once = 1 if masked else rounds if stride == 1 else min(rounds, UNROLL)
         shape = self.shape._replace(at_once=at_once, columns=not self.target.has("avx512bw"))

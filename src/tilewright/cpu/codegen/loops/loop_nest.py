@@ -48,7 +48,7 @@ class LoopNest:
     hold, which code with checks else asks for each; False: each lane goes by itself. ``instead``: what tiles are in the part of a row that
     the code is for, None where it is not for a part; ``plain``: addresses where all that is known of them holds, with checks or without,
     of a part of a row or of all. ``fetches``: rows of the next
-    tile block may be asked for. ``work`` is the same number for all versions of a nest that do the same work.
+    tile block may be asked for by the nest that has this number among their readers, or a later one; None: by none. ``work`` is the same number for all versions of a nest that do the same work.
     """
 
     def __init__(
@@ -65,7 +65,9 @@ class LoopNest:
         module = None if builder is None else builder.module
         self._origins: Origins | None = getattr(module, "origins", None)
         self.masked, self.non_temporal, self.strides = masked, non_temporal, strides or {}
-        self.fetches = True
+        self.fetches: int | None = None
+        if builder is not None:
+            self.fetches = llvm.target_of(builder).first_asking_nest
         self.fits: bool | None = None
         self.on: Lane | None = None
         self.certain: frozenset[tuple[int, int]] = frozenset()

@@ -43,10 +43,12 @@ class NextRow:
     """The work of the nests that have read this block's row, or buffers that were filled from it."""
     turn: int = 2
     """Which of them fetches the next one: the second, as the first waits for memory anyway, or the only one."""
+    jumps: bool = False
+    """Whether no processor sees by itself what comes next."""
 
     def is_due(self, nest: LoopNest) -> bool:
         """Whether to fetch it now."""
-        if not nest.fetches:
+        if nest.fetches is None or (self.turn < nest.fetches and not self.jumps):
             return False
         if nest.work is not None and nest.work not in self.readers:
             self.readers.append(nest.work)

@@ -235,7 +235,8 @@ def _next_row(place: TilePosition, turn: int) -> NextRow | None:
     size = prod(place.dims) * place.element.memory_bytes
     if place.ahead is None or not _SMALLEST_TILE <= size <= _LARGEST_TILE:
         return None
-    return NextRow(place.pointer, as_value(place.ahead), place.element.buffer, [], turn)
+    ahead = as_value(place.ahead)
+    return NextRow(place.pointer, ahead, place.element.buffer, [], turn, place.jumps)
 
 
 def passive_elements(
@@ -517,7 +518,8 @@ def position_of_tile(f: FunctionEmitter, op: M.Access, dims: tuple[int, ...]) ->
         number = check_reach(f, op, view.memref, view.axes, furthest)
         last = check_address(f, op, view.memref, number)
     place = locate(f.builder, view, indices, bounds)
-    place = replace(place, ahead=_next_tile(f, op, view))
+    ahead, jumps = _next_tile(f, op, view)
+    place = replace(place, ahead=ahead, jumps=jumps)
     if last is not None:
         mask = op.mask  # pyright: ignore[reportAttributeAccessIssue]
         check_position(f, op, place, last, None if mask is None else f.tile(mask))
@@ -531,10 +533,10 @@ def place_of_tile(f: FunctionEmitter, op: M.Access, dims: tuple[int, ...]) -> Ti
     return locate(f.builder, view_of(f, op, dims), indices, bounds)
 
 
-def _next_tile(f: FunctionEmitter, op: M.Access, view: View) -> Extent | None:
+def _next_tile(f: FunctionEmitter, op: M.Access, view: View) -> tuple[Extent | None, bool]:
     """How many elements behind a tile the next iteration of the loop around it has its own, and where there is
-    no loop the next block of the grid, if their number moves tiles along one axis. Loops without a counter may draw it from
-    memory (``analysis.tickets``)."""
+    no loop the next block of the grid, if their number moves tiles along one axis; and whether the next iteration of a loop has one that
+    is not right behind it. Loops without a counter may draw it from memory (``analysis.tickets``)."""
     fastest, loop = f.unit.order[0], op.parent_op()
     uncounted = while_around(op)
     counted: list[tuple[int, Rise]] = []
@@ -547,15 +549,18 @@ def _next_tile(f: FunctionEmitter, op: M.Access, view: View) -> Extent | None:
         if rise is not None and rise.times:
             counted.append((axis, rise))
     if len(counted) != 1:
-        return None
+        return None, False
     ((axis, rise),) = counted
     stride, step = view.memref.strides[view.axes[axis]], view.steps[axis]
     if isinstance(stride, int) and isinstance(step, int) and rise.by is None:
-        return stride * step * rise.times
+        ahead = stride * step * rise.times
+        return ahead, isinstance(loop, scf.ForOp) and ahead != prod(view.dims)
     found = f.builder.mul(as_value(stride), as_value(step))
     if rise.by is not None:
         found = f.builder.mul(found, f.as_index(rise.by))
-    return found if rise.times == 1 else f.builder.mul(found, ir.Constant(I64, rise.times))
+    if rise.times != 1:
+        found = f.builder.mul(found, ir.Constant(I64, rise.times))
+    return found, isinstance(loop, scf.ForOp)
 
 
 def padding_of(op: M.Access, view: View, element: Element) -> Value:

@@ -75,6 +75,8 @@ class TilePosition:
     """What is to be asked where the stride along ``contiguous`` only shows when the code runs."""
     ahead: Extent | None = None
     """How many elements behind it the next tile block has its tile, where that is known."""
+    jumps: bool = False
+    """Whether that is in the next iteration of a loop, and not right behind this tile: no processor sees what comes then."""
 
     @property
     def ends(self) -> tuple[Value | None, ...] | None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from xdsl.ir import Block, OpResult, SSAValue
+from xdsl.ir import Attribute, Block, OpResult, SSAValue
 from xdsl.traits import is_side_effect_free
 
+from tilewright.dialects.nv_tileaa.ops.shapes import BlockTileOp
+
+_PADDING = "padding_value"
 #: The depth to which operand trees are compared.
 _DEPTH = 8
 
@@ -41,3 +44,22 @@ def same_value(
             for a, b in zip(first.operands, second.operands, strict=True)
         )
     )
+
+
+def same_places(one: SSAValue, other: SSAValue) -> bool:
+    """Whether two pointers, memrefs or views have each element at the same place in memory. What a view reads outside of its memref,
+    where nothing is written, makes no difference: frontends give a padding to what they load through, and none to what they store
+    through.
+    """
+    first, second = one.owner, other.owner
+    if not (isinstance(first, BlockTileOp) and isinstance(second, BlockTileOp)):
+        return same_value(one, other)
+    return (
+        one.type == other.type
+        and _without_padding(first) == _without_padding(second)
+        and all(map(same_value, first.operands, second.operands))
+    )
+
+
+def _without_padding(view: BlockTileOp) -> dict[str, Attribute]:
+    return {name: each for name, each in view.properties.items() if name != _PADDING}

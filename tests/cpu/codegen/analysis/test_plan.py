@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 from tests.cpu.codegen.support import Given, memref, on_tiles, tile
 
+from tilewright.builder import ModuleBuilder, ptr
+from tilewright.cpu import Program
 from tilewright.cpu.compile import CompileOptions, compile_kernel, plan_text
 from tilewright.diagnostics import TileIRError
+from tilewright.lowering import lower_to_tileaa
 from tilewright.text import parse
 
 _REF = memref("f32", (64, 64))
@@ -73,6 +76,49 @@ def test_a_load_is_kept_if_its_memory_may_change_before_it_is_read():
     assert _plan(body, distinct_arguments=False)["nv_tileaa.tiled_load"] == "buffer"
     same = f"%a = arith.constant dense<0.0> : {_TILE}\n" + _store("%vx", "%a") + _store("%vy", "%t")
     assert _plan(same)["nv_tileaa.tiled_load"] == "buffer"
+
+
+@pytest.mark.parametrize(
+    ("read", "written", "kept"),
+    [
+        ("padding_value = #nv_tileaa<padding_value zero>, ", "", False),
+        ("", "padding_value = #nv_tileaa<padding_value zero>, ", False),
+        ("", "traversalStrides = array<i64: 32, 64>, ", True),
+    ],
+    ids=["read with padding", "written with padding", "tiles elsewhere"],
+)
+def test_what_is_read_and_written_in_place_is_kept_where_tiles_differ(
+    read: str, written: str, kept: bool
+) -> None:
+    """Frontends make a view for each access, and give a padding to those that they read through."""
+    views = "".join(
+        f"%{name} = nv_tileaa.block_tile %mx {{{more}tileSizes = array<i64: 64, 64>, dimGroups = [[0], [1]]}}"
+        f" : {_REF} -> {_VIEW}\n"
+        for name, more in (("r", read), ("w", written))
+    )
+    body = (
+        f"{views}%u = nv_tileaa.tiled_load %r[%z, %z] : {_VIEW}, index, index -> {_TILE}\n"
+        f"%a = nv_tileaa.addf %u, %u : {_TILE}\n" + _store("%w", "%a")
+    )
+    assert _plan(body)["nv_tileaa.tiled_load"] == ("buffer" if kept else _LAZY)
+
+
+def test_a_padded_tile_is_changed_in_place() -> None:
+    module = ModuleBuilder()
+    with module.entry("k", {"x": ptr("f32"), "rows": "i32", "columns": "i32"}) as k:
+        i, j, _ = k.get_tile_block_id()
+        rows, columns = k.args.rows, k.args.columns
+        x = k.make_tensor_view(k.args.x, shape=[rows, columns], strides=[columns, 1])
+        held, token = k.load_view_tko(k.partition(x, tile=(8, 32), padding="zero"), [i, j])
+        target = k.partition(x, tile=(8, 32))
+        k.store_view_tko(held * held + 1.0, target, [i, j], token=token)
+    built = module.build()
+    assert "buffer" not in plan_text(lower_to_tileaa(built).module)
+    for shape in ((8, 32), (13, 70), (3, 5)):
+        x = np.random.default_rng(0).integers(-8, 8, shape).astype(np.float32)
+        expected = x * x + 1
+        Program(built).launch("k", (-(-shape[0] // 8), -(-shape[1] // 32)), (x, *shape))
+        assert (x == expected).all()
 
 
 def test_a_product_is_summed_in_the_tile_of_its_loop():

@@ -9,7 +9,7 @@ from typing import Protocol
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
-from tilewright.analysis.tileaa.equality import same_value
+from tilewright.analysis.tileaa.equality import same_places, same_value
 from tilewright.analysis.tileaa.provenance import name_of_global, origin_of
 from tilewright.cpu.codegen.analysis import cost_model
 from tilewright.cpu.codegen.analysis.distinct_addresses import are_distinct
@@ -191,7 +191,7 @@ def may_write(op: Operation, root: Root | None) -> bool:
 
 
 def _same_tile(load: Operation, store: Operation) -> bool:
-    """Whether a load and a store go through the same view at the same indices, or through the same pointers, all different."""
+    """Whether a load and a store go through views of the same tiles at the same indices, or through the same pointers, all different."""
     if isinstance(load, LoadOp) and isinstance(store, StoreOp):
         return (
             _reaches_by_elements(load.results[0], store)
@@ -203,7 +203,7 @@ def _same_tile(load: Operation, store: Operation) -> bool:
     rank = len(load.results[0].type.dims)  # pyright: ignore[reportAttributeAccessIssue]
     return (
         _reaches_by_elements(load.results[0], store)
-        and same_value(load.operands[0], store.operands[0])
+        and same_places(load.operands[0], store.operands[0])
         and all(map(same_value, load.operands[1 : 1 + rank], store.operands[2 : 2 + rank]))
     )
 

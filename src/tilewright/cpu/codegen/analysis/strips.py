@@ -23,7 +23,7 @@ from math import prod
 from xdsl.dialects import scf
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
-from tilewright.analysis.tileaa.equality import same_value
+from tilewright.analysis.tileaa.equality import same_places, same_value
 from tilewright.analysis.tileaa.geometry import Axis, Extent, source_of_assumes, view_axes
 from tilewright.cpu.codegen.analysis import effects
 from tilewright.cpu.codegen.analysis.plan import Plan
@@ -344,7 +344,7 @@ def _same_rows(one: Operation, other: Operation, found: Widths) -> bool:
         [(n, index) for n, index in enumerate(values_of(op, "indices")) if index in found.numbers]
         for op in (one, other)
     ]
-    same = same_value(one.operands[0], other.operands[0]) and len(rows[0]) == len(rows[1]) == 1
+    same = same_places(one.operands[0], other.operands[0]) and len(rows[0]) == len(rows[1]) == 1
     return same and rows[0][0][0] == rows[1][0][0] and same_value(rows[0][0][1], rows[1][0][1])
 
 

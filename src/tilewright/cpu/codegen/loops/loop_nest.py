@@ -65,9 +65,8 @@ class LoopNest:
         module = None if builder is None else builder.module
         self._origins: Origins | None = getattr(module, "origins", None)
         self.masked, self.non_temporal, self.strides = masked, non_temporal, strides or {}
-        self.fetches: int | None = None
-        if builder is not None:
-            self.fetches = llvm.target_of(builder).first_asking_nest
+        known = isinstance(module, llvm.TargetModule)
+        self.fetches: int | None = module.target.first_asking_nest if known else None
         self.fits: bool | None = None
         self.on: Lane | None = None
         self.certain: frozenset[tuple[int, int]] = frozenset()

@@ -31,6 +31,7 @@ from tilewright.passes.tileaa.single_reductions import (
     of_single_elements,
     single_reductions,
 )
+from tilewright.passes.tileaa.sink_stores import SinkStores, sink_stores, sinkable
 from tilewright.passes.tileaa.split_divisions import (
     SplitDivisions,
     divisions,
@@ -61,6 +62,7 @@ STEPS = (
     Step(UnrollLoops.name, short_loops, unroll_loops),
     _MERGES,
     Step(HoistMasks.name, hoistable, lambda function, remarks: hoist_masks(function)),
+    Step(SinkStores.name, sinkable, lambda function, remarks: sink_stores(function)),
     Step(WeakenAtomics.name, ordered_updates, weaken_atomics),
     Step(ConstantPowers.name, powers_of, constant_powers),
     Step(

@@ -61,6 +61,7 @@ from tilewright.passes.tileaa.order_guard import OrderGuard
 from tilewright.passes.tileaa.pick_elements import PickElements
 from tilewright.passes.tileaa.relax import RelaxTokens
 from tilewright.passes.tileaa.single_reductions import SingleReductions
+from tilewright.passes.tileaa.sink_stores import SinkStores
 from tilewright.passes.tileaa.split_divisions import SplitDivisions
 from tilewright.passes.tileaa.unroll_loops import UnrollLoops
 from tilewright.passes.tileaa.weaken_atomics import WeakenAtomics
@@ -186,6 +187,7 @@ PASSES = PassTable(
         MergeReductions,
         MarkInBounds,
         HoistMasks,
+        SinkStores,
         Allocate,
         AssignLayouts,
         AvoidConflicts,
@@ -238,6 +240,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "unroll-loops",
         "merge-equal",
         "hoist-masks",
+        "sink-stores",
         "weaken-atomics",
         "constant-powers",
         "narrow-comparisons",

@@ -14,7 +14,7 @@ from tilewright.analysis.tileaa.provenance import name_of_global, origin_of
 from tilewright.cpu.codegen.analysis import cost_model
 from tilewright.cpu.codegen.analysis.distinct_addresses import are_distinct
 from tilewright.dialects import facts
-from tilewright.dialects.facts import Ordering, Pointing
+from tilewright.dialects.facts import Elements, Ordering, Pointing
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
@@ -209,14 +209,14 @@ def _same_tile(load: Operation, store: Operation) -> bool:
 
 
 def _reaches_by_elements(value: SSAValue, reader: Operation) -> bool:
-    """Whether a reader computes each element from the element of the value at the same place."""
+    """Whether a reader computes each element from the one of the value that has the same place in row-major order."""
     pending, seen = [value], {value}
     while pending:
         for use in pending.pop().uses:
             user = use.operation
             if user is reader or not cost_model.is_lazy(user):
                 continue
-            if not is_elementwise(user):
+            if not is_elementwise(user) and facts.elements(user) is not Elements.RESHAPED:
                 return False
             new = [result for result in user.results if result not in seen]
             seen.update(new)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.dialects import scf
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from tilewright.cpu.codegen.analysis import cost_model, effects, formulas, store_groups
 from tilewright.cpu.codegen.analysis.indirect_rows import IndirectRows, find_indirect_rows
@@ -50,6 +51,8 @@ class Plan:
     readers: dict[SSAValue, list[Operation]] = field(default_factory=dict)
     end: int = 0
     """The position behind the last operation."""
+    size: int = 0
+    """How many operations have to do with tiles."""
     kept: set[SSAValue] = field(default_factory=set)
     reasons: dict[SSAValue, str] = field(default_factory=dict)
     """Why each of them is memoized."""
@@ -85,6 +88,9 @@ class Plan:
         if self.segments.count > 1:
             return self.segments.run_of.get(owner)
         first = min(self.readers[value], key=self.position.__getitem__, default=None)
+        while first is not None and (kept := [r for r in first.results if r in self.kept]):
+            # What is kept itself is filled where it is first read.
+            first = min(self.readers[kept[0]], key=self.position.__getitem__, default=None)
         return first if isinstance(first, ReduceOp) and first.parent is owner.parent else None
 
     def last_use(self, value: SSAValue) -> int:
@@ -162,7 +168,7 @@ def make_plan(
     tile stays in vector registers."""
     plan = Plan()
     ops = _number(body, plan)
-    plan.end = len(ops)
+    plan.end, plan.size = len(ops), sum(map(_has_tiles, ops))
     cut = _cut_again(ops)
     costs = _costs(ops)
     joined: set[SSAValue] = {r for op in ops if _is_cut(op, cut) for r in op.results}
@@ -248,6 +254,10 @@ def _number(body: Block, plan: Plan) -> list[Operation]:
 
     visit(body, 0)
     return ops
+
+
+def _has_tiles(op: Operation) -> bool:
+    return any(isinstance(value.type, T.TileType) for value in (*op.operands, *op.results))
 
 
 def _costs(ops: list[Operation]) -> dict[SSAValue, int]:
@@ -339,11 +349,38 @@ def _why_kept(
         return _TOO_LONG
     if isinstance(op, BroadcastOp):
         return ""  # what it repeats is kept instead, which is smaller and takes no more to read
-    weight = together(_LOOP_WEIGHT ** _loops_between(op, reader) for reader in readers)
+    weight = together(_weights(op, readers))
     if (weight - 1) * costs[value] <= _RECOMPUTE_LIMIT:
         return ""
     names = ", ".join(sorted({reader.name for reader in readers}))
     return f"recomputing it at its uses ({len(readers)} times: {names}) costs more"
+
+
+def _weights(op: Operation, readers: Iterable[Operation]) -> list[int]:
+    """How often readers run for each time that an operation does; of those in both branches of an ``scf.if`` the ones in one
+    branch count."""
+    found, branches = list[int](), dict[Operation, dict[Region, int]]()
+    for reader in readers:
+        weight, region = _LOOP_WEIGHT ** _loops_between(op, reader), _branch_around(op, reader)
+        if region is None:
+            found.append(weight)
+            continue
+        branch = region.parent_op()
+        assert branch is not None
+        held = branches.setdefault(branch, {})
+        held[region] = held.get(region, 0) + weight
+    return [*found, *(max(held.values()) for held in branches.values())]
+
+
+def _branch_around(op: Operation, reader: Operation) -> Region | None:
+    """The outermost branch that holds a reader and not an operation."""
+    found, block = None, reader.parent
+    while block is not None and block is not op.parent:
+        region, parent = block.parent, block.parent_op()
+        if isinstance(parent, scf.IfOp):
+            found = region
+        block = None if parent is None else parent.parent
+    return found
 
 
 def _of_places(cost: int) -> Callable[[Iterable[int]], int]:

@@ -11,6 +11,7 @@ from typing import Protocol
 from llvmlite import ir
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import is_side_effect_free
 
 from tilewright.cpu.abi import Site
 from tilewright.cpu.codegen.analysis import block_order, cost_model
@@ -75,6 +76,7 @@ from tilewright.cpu.codegen.loops.tiles import (
     is_dense,
     is_same_buffer,
     only_in_step,
+    reads_any,
     store_at,
     walk,
 )
@@ -97,8 +99,8 @@ from tilewright.dialects.arith import ArithOp
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp, ReduceOp, ScanOp
 from tilewright.dialects.nv_tileaa.ops.functions import YieldOp
-from tilewright.dialects.nv_tileaa.ops.hints import CreateMemTokenOp
 from tilewright.dialects.nv_tileaa.ops.queues import QueueYieldOp
+from tilewright.dialects.nv_tileaa.ops.shapes import ExtractOp
 from tilewright.dialects.nv_tileas.base import is_schedule_op
 from tilewright.launching.assertions import OperationSource
 from tilewright.numerics.strides import row_major
@@ -106,7 +108,7 @@ from tilewright.passes.tileas.remarks import Remarks
 
 #: A row that is longer than any vector.
 ANY_EXTENT = 1 << 24
-#: Functions of this many operations are made in parts.
+#: Functions of this many operations on tiles are made in parts.
 _LONG_CODE = 200
 #: In functions of this many, an iteration handles one vector.
 _VERY_LONG_CODE = 1000
@@ -114,7 +116,7 @@ _VERY_LONG_CODE = 1000
 #: without bound.
 _MOST_STRIDED = 96
 _ENDS = (scf.YieldOp, scf.ConditionOp, QueueYieldOp, YieldOp)
-_READ_ONCE = (ReduceOp, ScanOp, CreateMemTokenOp)
+_READ_ONCE = (ReduceOp, ScanOp)
 
 
 @dataclass(slots=True)
@@ -299,7 +301,7 @@ class FunctionEmitter:
 
     def _padding_of(self, tile: Tile) -> Value | None:
         """From which place of its rows on all elements of a tile are the same, where that is padding."""
-        if self.rarely or self.plan.end >= _LONG_CODE or not tile.dims:
+        if self.rarely or self.plan.size >= _LONG_CODE or not tile.dims:
             return None
         padded = (t.same_from if isinstance(t, Strided) else t.limits for t in walk(tile))
         if all(end is None for end in padded):
@@ -310,7 +312,7 @@ class FunctionEmitter:
         self, tiles: Sequence[Tile], dims: Sequence[int], axis: int, width: int, rounds: int
     ) -> RowEnd | None:
         """Where padding begins in rows of buffers, so many vectors in an iteration; None where there is no version for that."""
-        if self.rarely or self.plan.end >= _LONG_CODE:
+        if self.rarely or self.plan.size >= _LONG_CODE:
             return None
         return row_padding(self.builder, tiles, dims, axis, width, rounds)
 
@@ -329,7 +331,7 @@ class FunctionEmitter:
         Tiles whose buffers are still to be filled are computed there and written on the way; the
         operation says ``settle`` when its nest is done.
         """
-        if self.plan.end >= _LONG_CODE or any(isinstance(tile, Stage) for _, tile in self.pending):
+        if self.plan.size >= _LONG_CODE or any(isinstance(tile, Stage) for _, tile in self.pending):
             self.flush(keep_last=not any(isinstance(tile, Stage) for _, tile in self.pending[-1:]))
         tiles = [self.tile(value) for value in op.operands]
         while self.pending:
@@ -373,7 +375,7 @@ class FunctionEmitter:
         stays = self.unit.coroutines is None and self.waiting is None
         if (
             not stays
-            or self.plan.end >= _LONG_CODE
+            or self.plan.size >= _LONG_CODE
             or not held.fits(self.unit.target, element, dims)
         ):
             return self.buffer(element, dims, last)
@@ -444,7 +446,7 @@ class FunctionEmitter:
     @property
     def has_room(self) -> bool:
         """Whether the code is short enough for further versions of nests."""
-        return not self.rarely and self.plan.end < _VERY_LONG_CODE
+        return not self.rarely and self.plan.size < _VERY_LONG_CODE
 
     def either(
         self, condition: Value | None, one: Callable[[], None], other: Callable[[], None]
@@ -527,7 +529,7 @@ class FunctionEmitter:
         """What is made meanwhile can become a function of its own, in long code (``outlining``)."""
         # Places in the source hold for one function.
         whole = self.unit.coroutines is not None or self.unit.origins is not None
-        if self.inside_part or whole or self.plan.end < _LONG_CODE:
+        if self.inside_part or whole or self.plan.size < _LONG_CODE:
             yield
             return
         b, self.inside_part = self.builder, True
@@ -607,7 +609,7 @@ class FunctionEmitter:
 
     def _rounds(self, tiles: Sequence[Tile], width: int, unroll: int | None) -> int:
         """How many vectors an iteration without checks of elements handles."""
-        short = self.rarely or self.plan.end >= _VERY_LONG_CODE
+        short = self.rarely or self.plan.size >= _VERY_LONG_CODE
         usual = 1 if short else unroll or unroll_of(tiles)
         return usual if width == 1 or unroll else written_out(tiles, usual)
 
@@ -624,7 +626,7 @@ class FunctionEmitter:
         writes; None where it has no version for that, as where ``ends`` are not known."""
         # Rows that others are reduced beside go the same way alone, so that the same bits come out.
         rarely = self.rarely and not self.unit.rows_at_once
-        if ends is None or rarely or self.plan.end >= _LONG_CODE:
+        if ends is None or rarely or self.plan.size >= _LONG_CODE:
             return None
         return row_end(self.builder, tiles, ends, dims, axis, width, rounds)
 
@@ -673,7 +675,7 @@ class FunctionEmitter:
         guard: Sequence[Value],
     ) -> SingleRows | None:
         """What a nest asks of each row that numbers from memory choose; None where it does not."""
-        if self.rarely or self.plan.end >= _LONG_CODE:
+        if self.rarely or self.plan.size >= _LONG_CODE:
             return None
         ends = [] if into.through else into.all_ends(guard)
         at_once = unroll_of(tiles)
@@ -724,7 +726,8 @@ class FunctionEmitter:
 
     def element(self, tile: Tile, coords: Sequence[Index]) -> Value:
         """One element of a tile, at the place where code goes."""
-        self.flush()
+        if reads_any(tile, self._being_filled):
+            self.flush()
 
         def one(masked: bool) -> list[Value]:
             return [LoopNest(self.builder, masked=masked).eval(tile, tuple(coords)).value]
@@ -766,7 +769,7 @@ class FunctionEmitter:
                     ),
                 )
             raise refuse(op, LOWERINGS.reason(op, "there is none"))
-        if self.pending and not (cost_model.is_lazy(op) or isinstance(op, _READ_ONCE)):
+        if self.pending and not (cost_model.is_lazy(op) or self._may_come_first(op)):
             self.flush()
         self._join(op)
         origins = self.unit.origins
@@ -781,13 +784,21 @@ class FunctionEmitter:
                 origins.note(tile, op)
         self._at, self.builder.debug_metadata = around, outer
 
+    def _may_come_first(self, op: Operation) -> bool:
+        """Whether buffers may wait until behind an operation: it sees to those that it reads, or reads none, and writes nothing."""
+        if isinstance(op, ExtractOp):
+            return not reads_any(self.tile(op.source), self._being_filled)
+        tiles = any(is_tile(value.type) for value in op.operands)
+        alone = not tiles and not op.regions and is_side_effect_free(op)
+        return alone or isinstance(op, _READ_ONCE)
+
     def _lowered(
         self, op: Operation, lowering: Callable[[FunctionEmitter, Operation], None]
     ) -> None:
         if cost_model.is_lazy(op) or (op.regions and not cost_model.is_body_of_elements(op)):
             lowering(self, op)
             return
-        if self.plan.end >= _LONG_CODE:
+        if self.plan.size >= _LONG_CODE:
             # Buffers are filled in parts of their own.
             self.flush(keep_last=True)
         with self.part():

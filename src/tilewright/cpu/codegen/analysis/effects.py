@@ -13,6 +13,7 @@ from tilewright.analysis.tileaa.equality import same_places, same_value
 from tilewright.analysis.tileaa.provenance import name_of_global, origin_of
 from tilewright.cpu.codegen.analysis import cost_model
 from tilewright.cpu.codegen.analysis.distinct_addresses import are_distinct
+from tilewright.cpu.codegen.analysis.known_numbers import known_number
 from tilewright.dialects import facts
 from tilewright.dialects.facts import Elements, Ordering, Pointing
 from tilewright.dialects.nv_tileaa import types as T
@@ -114,6 +115,7 @@ class Memory:
             or any(not (plan.leader(op) is reader and _same_tile(load, op)) for reader in last)
             for writes in self._that_may_conflict(load)
             for where, op in writes.between(begin, end)
+            if not _other_tile(load, op)
         )
 
     def _that_may_conflict(self, load: Operation) -> list[_Writes]:
@@ -205,6 +207,21 @@ def _same_tile(load: Operation, store: Operation) -> bool:
         _reaches_by_elements(load.results[0], store)
         and same_places(load.operands[0], store.operands[0])
         and all(map(same_value, load.operands[1 : 1 + rank], store.operands[2 : 2 + rank]))
+    )
+
+
+def _other_tile(load: Operation, store: Operation) -> bool:
+    """Whether a load and a store go through views of the same tiles, to tiles of which the numbers are known to differ."""
+    if not isinstance(load, TiledLoadOp) or not isinstance(store, TiledStoreOp):
+        return False
+    view = load.operands[0].owner
+    if not isinstance(view, BlockTileOp) or view.traversalStrides is not None:
+        return False
+    rank = len(load.results[0].type.dims)  # pyright: ignore[reportAttributeAccessIssue]
+    pairs = zip(load.operands[1 : 1 + rank], store.operands[2 : 2 + rank], strict=True)
+    numbers = [(known_number(one), known_number(other)) for one, other in pairs]
+    return same_places(load.operands[0], store.operands[0]) and any(
+        None not in two and two[0] != two[1] and min(two) >= 0 for two in numbers
     )
 
 

@@ -91,11 +91,27 @@ def reshaped(s: Strip) -> None:
     s.row(found.max(axis=0))
 
 
+def _columns(s: Strip, step: int) -> Value:
+    """The number of each column, if blocks begin so many apart."""
+    k = s.k
+    here = k.broadcast(k.reshape(s.here * step, shape=(1,)), shape=(s.columns,))
+    return here + k.iota(shape=(s.columns,), to="i32")
+
+
+def below_the_diagonal(s: Strip) -> None:
+    k = s.k
+    x, shape = s.load(0), (ROWS, s.columns)
+    column = k.broadcast(k.reshape(_columns(s, s.columns), shape=(1, s.columns)), shape=shape)
+    row = k.broadcast(k.reshape(k.iota(shape=(ROWS,), to="i32"), shape=(ROWS, 1)), shape=shape)
+    s.tile(k.select(column <= row * 3, x, x * s.one() + s.one()), 0)
+
+
 CASES: dict[str, Callable[[Strip], None]] = {
     each.__name__: each
     for each in (
         *(sums, sums_of_tiles, maxima, weighted, less_the_sum, up_from_below, transposed),
         reshaped,
+        below_the_diagonal,
     )
 }
 
@@ -162,6 +178,18 @@ def _numbered(s: Strip) -> None:
     s.row(s.load(0).sum(axis=0) + s.k.iota(shape=(s.columns,), to="i32"))
 
 
+def _gapped(s: Strip) -> None:
+    """Between the columns of two blocks are others, by their numbers."""
+    s.row(s.load(0).sum(axis=0) + _columns(s, 2 * s.columns))
+
+
+def _begins(s: Strip) -> None:
+    """Where a block begins is all that is told."""
+    k = s.k
+    begin = k.broadcast(k.reshape(s.here * s.columns, shape=(1,)), shape=(s.columns,))
+    s.row(s.load(0).sum(axis=0) + begin)
+
+
 REFUSED: dict[str, Callable[[Strip], None]] = {
     "a sum along the strip's rows": _row_sums,
     "the number of the block in arithmetic": _told,
@@ -172,4 +200,6 @@ REFUSED: dict[str, Callable[[Strip], None]] = {
     "rounds by the number of the block": _loops_as_often,
     "a tile that is the same everywhere": _repeats,
     "the numbers of the columns of a block": _numbered,
+    "columns that do not follow": _gapped,
+    "where a block begins": _begins,
 }

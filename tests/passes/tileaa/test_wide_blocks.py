@@ -134,3 +134,33 @@ def test_a_thin_block_does_one_row() -> None:
         result = np.zeros_like(given)
         tilewright.run(each, "k", (3, lines, 1), (given, result, *shape), machine="reference")
         assert (result == given * given + 1).all()
+
+
+def test_places_of_rows_are_those_of_single_rows() -> None:
+    """A triangle, by one block for each row of its tiles: what a row is compared by is its own number then."""
+    module = ModuleBuilder()
+    with module.entry("k", {"x": ptr("f32"), "n": "i32"}) as k:
+        i, j, _ = k.get_tile_block_id()
+        whole = k.make_tensor_view(k.args.x, [k.args.n, k.args.n], [k.args.n, 1])
+        x = k.partition(whole, tile=(4, 8), padding="zero")
+        row, column = (
+            k.broadcast(k.reshape(at * extent, shape=(1,)), shape=(extent,))
+            + k.iota(shape=(extent,), to="i32")
+            for at, extent in ((i, 4), (j, 8))
+        )
+        row = k.broadcast(k.reshape(row, shape=(4, 1)), shape=(4, 8))
+        column = k.broadcast(k.reshape(column, shape=(1, 8)), shape=(4, 8))
+        held, token = k.load_view_tko(x, [i, j])
+        target = k.partition(whole, tile=(4, 8))
+        k.store_view_tko(k.select(column <= row, held, held * 0.0), target, [i, j], token=token)
+    copy = lower_to_tileaa(module.build()).module
+    ((_, func),) = kernels_of(copy).items()
+    found = widths(func, 0)
+    assert rows_of(found) == 4
+    thin, _ = thinned(func, found)
+    Rewriter.replace_op(func, thin, [])
+    verify(copy)
+    x = np.random.default_rng(0).standard_normal((16, 16)).astype(np.float32)
+    expected = np.tril(x)
+    tilewright.run(copy, "k", (16, 2, 1), (x, 16), machine="reference")
+    np.testing.assert_array_equal(x, expected)

@@ -4,9 +4,10 @@
 ``thinned`` the one that needs a block per row of tiles. Neither is a pass of a pipeline, since the grid must shrink or
 grow accordingly.
 
-Merging is possible where the block's index along the axis does nothing but select tiles of views, and where every
-tile that depends on such a load has one axis along which the tiles of neighbouring blocks lie side by side. Each
-element is then computed by the same operations, in the same order, as before.
+Merging is possible where the block's index along the axis does nothing but select tiles of views, and say where a block's
+places begin, and where every tile that depends on either has one axis along which the tiles of neighbouring blocks lie side by
+side. Each element is then computed by the same operations, in the same order, as before. Places are sums of a range of ``E``
+numbers and ``E`` times the index, as masks of triangles and edges compare them: those of neighbouring blocks follow one another.
 
 Proof. A view's tile ``g`` of ``factor * E`` elements consists of its tiles ``factor * g`` and following of ``E``
 elements, edges included. By induction over the operations, the wide value of each tile is the concatenation of its
@@ -24,7 +25,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import DenseArrayBase, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i64
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator, is_side_effect_free
@@ -33,7 +34,7 @@ from tilewright.analysis.tileaa.geometry import cut_by, int_array
 from tilewright.analysis.tileaa.integers import is_splat
 from tilewright.analysis.tileaa.slices import slicings
 from tilewright.dialects import facts
-from tilewright.dialects.arith import ConstantOp, IndexConversion
+from tilewright.dialects.arith import AddiOp, ConstantOp, IndexConversion, MuliOp
 from tilewright.dialects.declare import int_property
 from tilewright.dialects.facts import Elements
 from tilewright.dialects.nv_tileaa import types as T
@@ -45,10 +46,12 @@ from tilewright.dialects.nv_tileaa.ops.queues import GetProgramIdOp
 from tilewright.dialects.nv_tileaa.ops.shapes import (
     BlockTileOp,
     BroadcastOp,
+    MakeRangeOp,
     SplatOp,
 )
 from tilewright.dialects.syntax.engine import values_of
 from tilewright.passes.base import inherit_location
+from tilewright.passes.tileaa.matching import integer_of
 
 _PLAIN = (CreateMemTokenOp, JoinMemTokenOp, AssumeOp)
 
@@ -69,6 +72,8 @@ class Widths:
     """Values that hold the block's index along the axis."""
     loads: list[TiledLoadOp] = field(default_factory=list)
     """Loads of tiles that differ from block to block."""
+    starts: dict[SSAValue, tuple[SSAValue, int]] = field(default_factory=dict)
+    """Multiples of such numbers, also repeated as tiles, with the number and the factor."""
 
 
 def widths(function: FuncOp, axis: int) -> Widths:
@@ -116,7 +121,8 @@ def _resized(
         inherit_location(new, old)
     side = {values[value]: axis for value, axis in found.side.items()}
     numbers = {values[value] for value in found.numbers}
-    _Rewriting(resize, side, numbers, origin).function(copy)
+    starts = {values[start]: (values[n], step) for start, (n, step) in found.starts.items()}
+    _Rewriting(resize, side, numbers, starts, origin).function(copy)
     return copy, origin
 
 
@@ -140,6 +146,7 @@ class _Step:
 class _Analysis:
     def __init__(self, found: Widths) -> None:
         self.side, self.numbers, self.axis = found.side, found.numbers, found.axis
+        self.starts = found.starts
 
     def block(self, block: Block) -> None:
         for op in block.ops:
@@ -160,7 +167,13 @@ class _Analysis:
         if isinstance(op, IndexConversion) and op.operands[0] in self.numbers:
             self.numbers.add(op.results[0])
             return
-        step = step_of(op, self.side, self.numbers)
+        if (start := _start_of(op, self.numbers, self.starts)) is not None:
+            self.starts[op.results[0]] = start
+            return
+        if _place_of(op, self.starts) is not None:
+            self.side[op.results[0]] = 0
+            return
+        step = step_of(op, self.side, {*self.numbers, *self.starts})
         if step is None:
             return
         for operand, axis in zip(op.operands, step.needs, strict=True):
@@ -186,7 +199,7 @@ class _Analysis:
 
     def _loop(self, op: scf.ForOp) -> None:
         block = op.body.blocks[0]
-        if any(value in self.numbers for value in op.operands):
+        if any(value in self.numbers or value in self.starts for value in op.operands):
             raise CannotWidenError("a loop depends on the block index")
         end = block.last_op
         assert end is not None
@@ -207,6 +220,35 @@ class _Analysis:
                 self.require(begin, self.side[argument])
                 self.require(value, self.side[argument])
                 self.side[result] = self.side[argument]
+
+
+def _start_of(
+    op: Operation, numbers: set[SSAValue], starts: dict[SSAValue, tuple[SSAValue, int]]
+) -> tuple[SSAValue, int] | None:
+    """Return the number of which an operation makes a multiple, or repeats one, and the factor; None for others."""
+    if isinstance(op, SplatOp | BroadcastOp):
+        return starts.get(op.operands[0])
+    if not isinstance(op, MuliOp):
+        return None
+    for number, factor in (op.operands, reversed(op.operands)):
+        step = integer_of(factor) if number in numbers else None
+        if step is not None and step > 0:
+            return number, step
+    return None
+
+
+def _place_of(
+    op: Operation, starts: dict[SSAValue, tuple[SSAValue, int]]
+) -> tuple[MakeRangeOp, tuple[SSAValue, int]] | None:
+    """Return the range, and the number and its factor, of which an operation makes the places of a block, if those of the next one
+    follow; else None."""
+    if not isinstance(op, AddiOp):
+        return None
+    for one, other in (op.operands, reversed(op.operands)):
+        start, owner = starts.get(one), other.owner
+        if start is not None and isinstance(owner, MakeRangeOp) and not owner.bounds:
+            return (owner, start) if T.dims_of(op.result.type) == (start[1],) else None
+    return None
 
 
 def step_of(op: Operation, side: dict[SSAValue, int], numbers: set[SSAValue]) -> _Step | None:
@@ -297,9 +339,11 @@ class _Rewriting:
         resize: Callable[[int], int],
         side: dict[SSAValue, int],
         numbers: set[SSAValue],
+        starts: dict[SSAValue, tuple[SSAValue, int]],
         origin: dict[Operation, Operation],
     ) -> None:
         self.resize, self.side, self.numbers, self.origin = resize, side, numbers, origin
+        self.starts = starts
         self._repeated: dict[tuple[SSAValue, int], SSAValue] = {}
         self._views: dict[tuple[SSAValue, int], SSAValue] = {}
 
@@ -308,7 +352,10 @@ class _Rewriting:
         steps = {op: self._step(op) for op in ops}
         for op in ops:
             step = steps[op]
-            if step is not None:
+            place = _place_of(op, self.starts)
+            if place is not None:
+                self._begin(op, *place)
+            elif step is not None:
                 self._needs(op, step.needs)
                 if isinstance(op, TiledLoadOp | TiledStoreOp):
                     place = next(axis for axis in (*step.needs, *step.gives) if axis is not None)
@@ -327,7 +374,32 @@ class _Rewriting:
             return None
         if isinstance(op, IndexConversion) and op.operands[0] in self.numbers:
             return None
+        if (op.results and op.results[0] in self.starts) or _place_of(op, self.starts) is not None:
+            return None
         return step_of(op, self.side, self.numbers)
+
+    def _begin(self, op: Operation, numbers: MakeRangeOp, start: tuple[SSAValue, int]) -> None:
+        """Let the places of a block begin at a multiple of its new extent."""
+        number, old = start
+        extent, element = self.resize(old), number.type
+        first = int_property(numbers, "start")
+        wide = T.TileType([extent], element)
+        factor = ConstantOp.from_bits(element, [extent])
+        product = MuliOp.create(operands=[number, factor.result], result_types=[element])
+        single = SplatOp.create(operands=[product.result], result_types=[T.TileType([1], element)])
+        begin = BroadcastOp.create(operands=[single.result], result_types=[wide])
+        counted = MakeRangeOp.create(
+            result_types=[wide],
+            properties={
+                "start": IntegerAttr(first, i64),
+                "end": IntegerAttr(first + extent, i64),
+            },
+        )
+        for made in (factor, product, single, begin, counted):
+            inherit_location(made, op)
+            self.origin[made] = self.origin[op]
+            Rewriter.insert_op(made, InsertPoint.before(op))
+        op.operands[0], op.operands[1] = begin.result, counted.result
 
     def _needs(self, op: Operation, needs: Sequence[int | None]) -> None:
         for place, axis in enumerate(needs):

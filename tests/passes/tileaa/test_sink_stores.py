@@ -65,7 +65,7 @@ def _kernel(case: str) -> Any:
             token = k.store_view_tko(x, rows(k.args.z), [row, 0], token=token)
         if case == "a load between":
             _, token = k.load_view_tko(rows(k.args.x), [row, 0], token=token)
-        how = {}
+        how: dict[str, Any] = {}
         if case == "an ordered store":
             how = {"memory_ordering_semantics": "relaxed", "memory_scope": "device"}
         written = x if case == "of something else" else y
@@ -109,4 +109,6 @@ def test_what_moves_and_that_results_are_the_same(case: str) -> None:
 
 
 def test_what_is_added_in_place_needs_no_buffer() -> None:
-    assert "buffer" not in plan_text(run_pipeline(_kernel("added to what is there"), PASSES))
+    assert "buffer" not in plan_text(
+        run_pipeline(_kernel("added to what is there"), PASSES)  # pyright: ignore[reportArgumentType]
+    )

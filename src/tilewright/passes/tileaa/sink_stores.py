@@ -136,8 +136,8 @@ class _Stores:
         outer = [self._outer_tokens(block) for block in blocks]
         for block, others in zip(blocks, reversed(outer), strict=True):
             self._end(block, moving, kept, tokens, others)
-        regions = [old.detach_region(region) for region in list(old.regions)]
-        new = scf.IfOp(old.cond, [value.type for value in (*kept, *tokens)], *regions)
+        then, otherwise = [old.detach_region(region) for region in list(old.regions)]
+        new = scf.IfOp(old.cond, [value.type for value in (*kept, *tokens)], then, otherwise)
         inherit_location(new, old)
         Rewriter.insert_op(new, InsertPoint.before(old))
         for value, result in zip((*kept, *tokens), new.results, strict=True):
@@ -179,7 +179,8 @@ class _Stores:
                 inherit_location(made, last)
                 Rewriter.insert_op(made, InsertPoint.before(last))
                 values[result] = made.results[0]
-        ended = dict(zip(self.branch.results, last.operands, strict=True))
+        ended: dict[SSAValue, SSAValue] = {}
+        ended.update(zip(self.branch.results, last.operands, strict=True))
         for op in moving:
             made = clone_with_locations(op, values)
             Rewriter.insert_op(made, InsertPoint.before(last))

@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr, i64
-from xdsl.ir import Operation
+from xdsl.ir import Operation, Region
 
 from tilewright.analysis.tileaa import Facts, TokenGraph, is_effect, must_stay
 from tilewright.diagnostics import Diagnostic, Note, Severity, define_code
@@ -117,10 +118,12 @@ def _lost(
     position: dict[Operation, int],
 ) -> Iterator[Diagnostic]:
     """Yield the violations of one order. If effects were copied, each copy of ``before`` must
-    precede the copies of ``after`` that follow it."""
+    precede the copies of ``after`` that follow it, but for those in the other branch of an ``scf.if``."""
     for after in copies.get(order.after, ()):
         for before in copies.get(order.before, ()):
-            if not order.around and position[before] > position[after]:
+            if not order.around and (
+                position[before] > position[after] or _never_both(before, after)
+            ):
                 continue
             if not graph.ordered(before, after, around=order.around):
                 yield Diagnostic(
@@ -130,6 +133,20 @@ def _lost(
                     location_of(after),
                     notes=(Note("the effect that must come first", location_of(before)),),
                 )
+
+
+def _never_both(one: Operation, other: Operation) -> bool:
+    """Whether two operations stand in the two branches of an ``scf.if``."""
+    regions: dict[Operation, Region] = {}
+    region = one.parent_region()
+    while region is not None and (parent := region.parent_op()) is not None:
+        regions[parent], region = region, parent.parent_region()
+    region = other.parent_region()
+    while region is not None and (parent := region.parent_op()) is not None:
+        if isinstance(parent, scf.IfOp) and regions.get(parent, region) is not region:
+            return True
+        region = parent.parent_region()
+    return False
 
 
 def _invented(op: Operation) -> Diagnostic:

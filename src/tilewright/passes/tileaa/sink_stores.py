@@ -112,13 +112,11 @@ class _Stores:
 
     def has_to_itself(self, store: StoreOp | TiledStoreOp) -> bool:
         """Whether a tile that a store writes comes from the ``if``, and is read by nothing that stays."""
-        needed = _needed([store], self.needed)
-        tiles = {
-            value
-            for op in needed
-            for value in op.operands
-            if value in self.dependent and _is_long(value)
-        }
+        owner = store.value.owner
+        inside = isinstance(owner, Operation) and owner in self.needed
+        made = _needed([owner], self.needed) if inside else []
+        read = {store.value, *(value for op in made for value in op.operands)}
+        tiles = {value for value in read if value in self.dependent and _is_long(value)}
         users = {use.operation for value in tiles for use in value.uses}
         return bool(tiles) and users <= set(self.needed)
 

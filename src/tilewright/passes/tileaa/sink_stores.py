@@ -56,7 +56,7 @@ def _found(branch: scf.IfOp) -> _Stores | None:
     tiles = [value for value in branch.results if _is_long(value)]
     if not tiles:
         return None
-    behind, dependent = list[Operation](), set(branch.results)
+    behind, dependent = list[Operation](), set[SSAValue](branch.results)
     for op in _following(branch):
         is_store = isinstance(op, _STORES) and op.is_weak
         if not is_store and (op.regions or not is_side_effect_free(op)):
@@ -113,8 +113,9 @@ class _Stores:
     def has_to_itself(self, store: StoreOp | TiledStoreOp) -> bool:
         """Whether a tile that a store writes comes from the ``if``, and is read by nothing that stays."""
         owner = store.value.owner
-        inside = isinstance(owner, Operation) and owner in self.needed
-        made = _needed([owner], self.needed) if inside else []
+        made: list[Operation] = []
+        if isinstance(owner, Operation) and owner in self.needed:
+            made = _needed([owner], self.needed)
         read = {store.value, *(value for op in made for value in op.operands)}
         tiles = {value for value in read if value in self.dependent and _is_long(value)}
         users = {use.operation for value in tiles for use in value.uses}

@@ -155,7 +155,9 @@ def test_stores_through_pointers_go_past_the_caches(small_caches: None, element:
     tile, dtype = 512, np.dtype(DTYPES[element])
     module = _copied(tile, element)
     if dtype.itemsize * tile >= streams.SHORTEST_STREAM:
-        assert _streams(module, cpu=cpu) == cpu_target(cpu).is_x86
+        # Vectors of f16 have the lanes of f32, which there are 8 bytes: too few for such a store.
+        short = element == "f16" and cpu_target(cpu).vector_bits == 128
+        assert _streams(module, cpu=cpu) == (cpu_target(cpu).is_x86 and not short)
     program = Program(module, options=LaunchOptions(cpu=cpu, threads=1))
     x = (np.arange(3 * tile) % 97).astype(dtype)
     for first in (0, 1, 16 // dtype.itemsize, 64 // dtype.itemsize):

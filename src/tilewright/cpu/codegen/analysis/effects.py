@@ -219,9 +219,12 @@ def _other_tile(load: Operation, store: Operation) -> bool:
         return False
     rank = len(load.results[0].type.dims)  # pyright: ignore[reportAttributeAccessIssue]
     pairs = zip(load.operands[1 : 1 + rank], store.operands[2 : 2 + rank], strict=True)
-    numbers = [(known_number(one), known_number(other)) for one, other in pairs]
     return same_places(load.operands[0], store.operands[0]) and any(
-        None not in two and two[0] != two[1] and min(two) >= 0 for two in numbers
+        (one := known_number(read)) is not None
+        and (other := known_number(written)) is not None
+        and one != other
+        and min(one, other) >= 0
+        for read, written in pairs
     )
 
 

@@ -131,6 +131,14 @@ class Window:
     before: int = 0
 
     @staticmethod
+    def of_all(target: CpuTarget, element: Element, lanes: int) -> Window | None:
+        """That of all of so many lanes, which a formula has side by side up to a limit, or of their parts."""
+        words = _WIDE_BYTES // WORD_BYTES
+        if element.buffer_bytes == WORD_BYTES and lanes == words and target.has("avx512f"):
+            return Window(lanes, _WIDE_BYTES)
+        return Window.of(target, element, lanes)
+
+    @staticmethod
     def of(target: CpuTarget, element: Element, lanes: int, before: int = 0) -> Window | None:
         """That of the largest part of so many lanes; None where the processor turns no such lanes by a vector of numbers."""
         size = element.buffer_bytes
@@ -201,6 +209,8 @@ class Window:
         if total < count:
             order = llvm.shuffle(b, order, order, [at % total for at in range(count)])
         name = "avx2.permd" if of_words else "ssse3.pshuf.b.128"
+        if self.size == _WIDE_BYTES:
+            name = "avx512.permvar.si.512"
         turn = llvm.declare(b.module, f"llvm.x86.{name}", words, [words, words])
         turned = b.call(turn, [held, order])
         if total < count:
@@ -211,6 +221,8 @@ class Window:
 #: The bytes of a window, by the size of elements, and what turns it by a vector of numbers.
 _TURNS = {1: (16, "ssse3"), 2: (16, "ssse3"), 4: (32, "avx2"), 8: (32, "avx2")}
 _FEWEST_LANES, _MOST_LANES = 4, 8
+#: The bytes of a window of all lanes of a vector with AVX-512.
+_WIDE_BYTES = 64
 
 Guess = Run | Window
 

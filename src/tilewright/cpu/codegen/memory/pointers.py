@@ -206,12 +206,26 @@ class PointerLoad(Tile):
             self.note(why if likely is None else f"{why}, unless {likely.question}")
             return self._apart(nest, coords, addresses, on, other, likely)
         limited = lane_steps is not None and lane_steps.limited
-        return nest.emit(
-            [addresses, on, other],
-            lambda b, p, m, o: _run_or_gather(
-                b, p, m, o, element, splits=b is nest.inner, limited=limited
-            ),
-        )
+        behind = self._behind_base(nest, coords) if limited else None
+
+        def run_or_gather(b: Builder, m: Value, o: Value, base: Value | None, p: Value) -> Value:
+            pointer = None if base is None else b.inttoptr(base, PTR)
+            places = Places(pointer, p, element)
+            return _run_or_gather(b, places, m, o, splits=b is nest.inner, limited=limited)
+
+        if behind is not None:
+            return nest.emit([on, other, *behind], run_or_gather)
+        return nest.emit([on, other, addresses], lambda b, m, o, p: run_or_gather(b, m, o, None, p))
+
+    def _behind_base(self, nest: LoopNest, coords: Coords) -> list[Lane] | None:
+        """The one address from which elements are counted, and their numbers; None where there is none, or those count other units."""
+        pointers = self.pointers
+        if not isinstance(pointers, Elementwise) or not self._has_base:
+            return None
+        if pointers.unit != self.element.buffer_bytes:
+            return None
+        base = nest.eval(pointers.operands[0], coords)
+        return [base, nest.widened(nest.eval(pointers.operands[1], coords), lanes_in(coords))]
 
     def _first(self, nest: LoopNest, coords: Coords, whole: Whole | None) -> Lane:
         """The address of the first lane, where lanes follow their formula."""
@@ -453,25 +467,17 @@ def _gather_behind(
 
 
 def _run_or_gather(
-    b: Builder,
-    addresses: Value,
-    on: Value,
-    other: Value,
-    element: Element,
-    *,
-    splits: bool,
-    limited: bool,
+    b: Builder, places: Places, on: Value, other: Value, *, splits: bool, limited: bool
 ) -> Value:
     """A vector load where the addresses turn out to follow one another, as their formula has it: what wraps within the vector shows
     in its last lane; that a limit is reached may not, where numbers wrap, too, and then many lanes are the same."""
+    element = places.element
+    held = to_buffer(b, other, element)
     if not splits:
-        return _gather(b, addresses, on, other, element)
-    window = (
-        Window.of(llvm.target_of(b), element, llvm.lanes_of(addresses.type)) if limited else None
-    )
+        return loaded(b, places.gather(b, on, held), element)
+    window = Window.of_all(llvm.target_of(b), element, places.lanes) if limited else None
     guesses = [Run(by_last=not limited), *([] if window is None else [window])]
-    places = Places(None, addresses, element)
-    return loaded(b, gather_guessed(b, places, on, to_buffer(b, other, element), guesses), element)
+    return loaded(b, gather_guessed(b, places, on, held, guesses), element)
 
 
 @lowers("load")

@@ -48,6 +48,7 @@ ROOMS = {
     "unseen_linear": "Layers and their gradients, scores, small products",
     "unseen_models": "Pieces of models and of simulations",
     "unseen_moves": "Cut, joined and reshaped tiles",
+    "unseen_places": "Tiles changed in place, masks of places, branches that store",
     "unseen_plain": "Prices, fractals, colours, columns, triangles, simple layers, written after the machine",
     "unseen_powers": "Constant exponents",
     "unseen_products": "Matrix products",

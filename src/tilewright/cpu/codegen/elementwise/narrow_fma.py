@@ -15,7 +15,7 @@ from tilewright.cpu.codegen.ir.types import Value as V
 from tilewright.cpu.target import CpuTarget
 
 #: What AVX-512 instructions take for a direction, without exceptions.
-_EMBEDDED = {"down": 9, "up": 10, "cut": 11}
+_EMBEDDED = {"down": 9, "up": 10}
 _LANES_512 = 16
 #: The bits that f32 has more than f16, and the least normal number of f16, by its bits in f32.
 _FURTHER_BITS = 13
@@ -78,9 +78,9 @@ def _bfloat_fma(b: B, lhs: V, rhs: V, acc: V) -> V:
 
 
 def _odd_fma(b: B, lhs: V, rhs: V, acc: V) -> V:
-    """``lhs * rhs + acc`` in f32, rounded to odd: toward zero, and the last bit set if the results
-    downward and upward differ. Subnormal results and overflow need no care: the largest number is
-    odd, and zero toward zero keeps its sign."""
+    """``lhs * rhs + acc`` in f32, rounded to odd: of the results downward and upward, which are neighbours or the same, the one
+    whose last bit is set, or any. Subnormal results and overflow need no care: the largest number is odd, and upward, where both
+    are even, a sum of nothing is +0, as to nearest."""
     lanes = llvm.lanes_of(lhs.type)
     if lanes > _LANES_512:
         halves = [range(lanes // 2), range(lanes // 2, lanes)]
@@ -88,12 +88,10 @@ def _odd_fma(b: B, lhs: V, rhs: V, acc: V) -> V:
             _odd_fma(b, *(llvm.shuffle(b, v, v, half) for v in (lhs, rhs, acc))) for half in halves
         )
         return llvm.shuffle(b, first, second, range(lanes))
-    down, up, cut = (_fma_rounded(b, (lhs, rhs, acc), mode) for mode in ("down", "up", "cut"))
-    words = llvm.shaped(I32, cut.type)
-    bits = b.bitcast(cut, words)
-    inexact = b.fcmp_ordered("!=", down, up)
-    odd = b.or_(bits, llvm.number(words, 1))
-    return b.bitcast(b.select(inexact, odd, bits), cut.type)
+    down, up = (_fma_rounded(b, (lhs, rhs, acc), mode) for mode in ("down", "up"))
+    words = llvm.shaped(I32, down.type)
+    last = b.and_(b.bitcast(down, words), llvm.number(words, 1))
+    return b.select(b.icmp_unsigned("!=", last, llvm.number(words, 0)), down, up)
 
 
 def _fma_rounded(b: B, values: tuple[V, V, V], mode: str) -> V:

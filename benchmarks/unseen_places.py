@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import cuda.tile as ct
 import torch
@@ -119,22 +120,7 @@ def _momentum(rows: int, columns: int) -> Row:
         bound=1e-5,
         clear=lambda: (weights.copy_(start[0]), moments.copy_(start[1])),
     )
-    return _with_outputs(row, weights, moments)
-
-
-def _with_outputs(row: Row, *outputs: torch.Tensor) -> Row:
-    """A row of a kernel that changes these."""
-    return Row(
-        row.name,
-        row.kernel,
-        row.grid,
-        row.arguments,
-        outputs,
-        row.expected,
-        row.peers,
-        row.bound,
-        row.clear,
-    )
+    return replace(row, outputs=(weights, moments))
 
 
 def _leaky(rows: int, columns: int, dtype: torch.dtype) -> Row:
@@ -156,7 +142,7 @@ def _leaky(rows: int, columns: int, dtype: torch.dtype) -> Row:
         bound=2 * ERROR[dtype],
         clear=lambda: x.copy_(start),
     )
-    return _with_outputs(row, x)
+    return replace(row, outputs=(x,))
 
 
 def _causal(heads: int, length: int, dtype: torch.dtype) -> Row:
@@ -224,7 +210,7 @@ def _accumulated(many: int, dtype: torch.dtype, begun: int) -> Row:
         bound=1e-5,
         clear=lambda: total.copy_(start),
     )
-    return _with_outputs(row, total)
+    return replace(row, outputs=(total,))
 
 
 def _turned(places: int, heads: int, half: int, dtype: torch.dtype) -> Row:
@@ -249,7 +235,7 @@ def _turned(places: int, heads: int, half: int, dtype: torch.dtype) -> Row:
         bound=2 * ERROR[dtype],
         clear=lambda: x.copy_(start),
     )
-    return _with_outputs(row, x)
+    return replace(row, outputs=(x,))
 
 
 def _total(many: int) -> Row:

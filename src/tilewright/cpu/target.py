@@ -87,7 +87,7 @@ class CpuTarget:
     @property
     def first_asking_nest(self) -> int:
         """Which nest over a row of memory at the earliest asks for that of the next tile block. On a Zen 4 the second: who only adds
-        two arrays takes a fifth to a third longer when it asks for what comes next, from 16 MiB on; who reads rows
+        two arrays takes a third to two thirds longer when it asks for what comes next, from 16 MiB on; who reads rows
         several times, as a softmax, a tenth less."""
         return 2 if self.cpu == "znver4" else 1
 

@@ -87,11 +87,11 @@ def _following(op: Operation) -> Iterator[Operation]:
 
 def _needed(stores: Iterable[Operation], behind: Sequence[Operation]) -> list[Operation]:
     """What stores are computed by of these operations, and they themselves, in the order of the program."""
-    pending, seen = list(stores), set(stores)
+    candidates, pending, seen = set(behind), list(stores), set(stores)
     while pending:
         for value in pending.pop().operands:
             owner = value.owner
-            if isinstance(owner, Operation) and owner in behind and owner not in seen:
+            if isinstance(owner, Operation) and owner in candidates and owner not in seen:
                 seen.add(owner)
                 pending.append(owner)
     return [op for op in behind if op in seen]
@@ -124,7 +124,9 @@ class _Stores:
     def rewrite(self) -> None:
         """Make an ``if`` with the stores in the place of the one that has none."""
         old = self.branch
-        moving = [op for op in self.needed if any(v in self.dependent for v in op.operands)]
+        moving = dict.fromkeys(
+            op for op in self.needed if any(v in self.dependent for v in op.operands)
+        )
         for op in self.needed:
             if op not in moving:
                 op.detach()
@@ -147,7 +149,7 @@ class _Stores:
                 Rewriter.erase_op(op)
         Rewriter.erase_op(old)
 
-    def _is_over(self, value: OpResult, moving: Sequence[Operation]) -> bool:
+    def _is_over(self, value: OpResult, moving: dict[Operation, None]) -> bool:
         """Whether nothing reads a tile any more."""
         return _is_long(value) and all(use.operation in moving for use in value.uses)
 
@@ -160,7 +162,7 @@ class _Stores:
     def _end(
         self,
         block: Block,
-        moving: Sequence[Operation],
+        moving: dict[Operation, None],
         kept: Sequence[SSAValue],
         tokens: Sequence[SSAValue],
         others: Sequence[list[SSAValue]],

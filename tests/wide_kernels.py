@@ -190,6 +190,11 @@ def _begins(s: Strip) -> None:
     s.row(s.load(0).sum(axis=0) + begin)
 
 
+def _folds_by_number(s: Strip) -> None:
+    """What elements are combined by differs from block to block."""
+    s.row(s.k.reduce(s.load(0), 0, 0, lambda k, a, b: a + b + s.here))
+
+
 REFUSED: dict[str, Callable[[Strip], None]] = {
     "a sum along the strip's rows": _row_sums,
     "the number of the block in arithmetic": _told,
@@ -202,4 +207,5 @@ REFUSED: dict[str, Callable[[Strip], None]] = {
     "the numbers of the columns of a block": _numbered,
     "columns that do not follow": _gapped,
     "where a block begins": _begins,
+    "a combination by the number of the block": _folds_by_number,
 }

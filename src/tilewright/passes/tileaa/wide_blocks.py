@@ -260,7 +260,7 @@ def step_of(op: Operation, side: dict[SSAValue, int], numbers: set[SSAValue]) ->
     """
     if isinstance(op, TiledLoadOp | TiledStoreOp) and any(v in numbers for v in op.operands):
         return _access(op, numbers)
-    if any(value in numbers for value in op.operands):
+    if any(value in numbers for inner in op.walk() for value in inner.operands):
         raise CannotWidenError(f"the block index is used by '{op.name}'")
     if not any(value in side for value in op.operands):
         if not _is_plain(op):

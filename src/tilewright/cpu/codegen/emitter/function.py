@@ -487,7 +487,8 @@ class FunctionEmitter:
         if len(pairs) > 1 or not self.transposes(
             tile, vector_axis(tile.dims), lambda nest, at, value: put(nest, at, target, value)
         ):
-            self.nest(target.dims, [tile for _, tile in pairs], body, into=Into(None, limits))
+            into = Into(None, limits, buffers=[target for target, _ in pairs])
+            self.nest(target.dims, [tile for _, tile in pairs], body, into=into)
 
     def _fill_by_runs(self, target: Strided, tile: Stage, lanes: int) -> None:
         self.flush()
@@ -572,7 +573,8 @@ class FunctionEmitter:
         along = vector_axis(dims) if axis is None else axis
         width = lanes or self.lanes(tiles, dims[along] if dims else 1)
         rounds = 1 if lanes == 1 else self._rounds(tiles, width, unroll)
-        short = bool(dims) and prod(dims) <= width * held.vectors(self.unit.target, tiles)
+        most = held.vectors(self.unit.target, [*tiles, *into.buffers])
+        short = bool(dims) and prod(dims) <= width * most
         rows = None if short else self._single_rows(tiles, (dims, along, width), into, guard)
         conditions = [*guards(*tiles), *guard]
         versions = NestVersions(

@@ -64,7 +64,7 @@ class Into:
     ``limits``: behind which nothing is written, along each axis; ``loose``: where elements may lie at
     distances; ``strided``: whether there is code for such; ``ends``: the limits of each tile that is written, None where there
     is more to check; ``through``: the pointers of stores, if the guard asks nothing else; ``fits``: what holds where lanes follow the formulas of
-    addresses."""
+    addresses; ``buffers``: those that are filled."""
 
     non_temporal: Value | None
     limits: Sequence[Value | None]
@@ -73,6 +73,7 @@ class Into:
     ends: Sequence[Limits | None] = ()
     through: Sequence[PointerAccess] = ()
     fits: Sequence[Value] = ()
+    buffers: Sequence[Strided] = ()
 
     def all_ends(self, guard: Sequence[Value]) -> list[Limits] | None:
         """The limits of what is written; None where something else is asked by the guard of the nest."""

@@ -103,7 +103,7 @@ def single_rows(
 def asks_rows(target: CpuTarget, access: PointerAccess) -> bool:
     """Whether an access of which no formula tells asks something of each vector, though these follow a formula; not where
     masks cost little."""
-    if target.has("avx512bw") or not access.asks:
+    if not access.asks:
         return False
     strides = along_last(access.pointers, frozenset())
     return strides is not None and (access.whole_mask is not None or not strides.exact)

@@ -72,6 +72,11 @@ class Combination:
         """The element type of each tile."""
         return tuple(tile.element for tile in self.tiles)
 
+    @property
+    def has_floats(self) -> bool:
+        """Whether there are floats in registers among what is accumulated."""
+        return any(not isinstance(tile.element.register, ir.IntType) for tile in self.tiles)
+
     def finished(self, b: Builder, values: Sequence[Value]) -> list[Value]:
         """The results of accumulated values."""
         if self.keys is None:

@@ -36,6 +36,7 @@ from tilewright.cpu.codegen.ir.elements import (
     element_of,
 )
 from tilewright.cpu.codegen.ir.types import Builder, Value
+from tilewright.cpu.codegen.loops import held
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, fixed
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.over_shapes import loops
@@ -66,6 +67,7 @@ from tilewright.cpu.codegen.reductions.combination import (
     put_at,
     with_axis,
 )
+from tilewright.cpu.codegen.reductions.orientation import lanes_may_be_rows
 from tilewright.cpu.codegen.reductions.scalar_bodies import combine_each
 from tilewright.cpu.target import CpuTarget
 from tilewright.dialects.declare import enum_property, int_property
@@ -109,7 +111,7 @@ def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
     inner = all(extent == 1 for extent in combination.dims[combination.axis + 1 :])
     inner = inner and combination.dims[combination.axis] > 1
     make = _along_rows if combination.commutes else _in_order
-    if not inner or _are_short(combination, rest):
+    if not inner or _are_short(combination, rest) or _lanes_are_rows(f, combination, rest):
         make = _across_rows
     if make is _across_rows and _has_wide_rows(f, combination, rest):
         make = _row_by_row
@@ -224,8 +226,12 @@ def _across_rows(
             start = [value for _ in several for value in combination.start(width)]
         depth = nest.depth
         together = min(_STEPS_AT_ONCE, extent)
-        if combination.commutes or combination.is_long:
+        if combination.is_long:
             together = 1
+        elif combination.commutes:
+            # Sums of floats wait for one another; integers do not, nor should what chooses, which in order asks less.
+            waits = combination.neutral is not None and combination.has_floats
+            together = min(together, max(_ACCUMULATORS // len(several), 1)) if waits else 1
         index = nest.loop(extent, together)
         looped = nest.depth > depth
         state = [nest.carried(value) for value in start] if looped else start
@@ -293,6 +299,21 @@ def _are_short(combination: Combination, rest: tuple[int, ...]) -> bool:
     """Whether several rows lie in one vector, which is taken apart at once, so that each lane is a row."""
     extent = combination.dims[combination.axis]
     return bool(rest) and extent <= _NEAR and rest[vector_axis(rest)] >= _FEWEST_ROWS
+
+
+def _lanes_are_rows(
+    f: FunctionEmitter, combination: Combination, rest: tuple[int, ...]
+) -> bool:
+    """Whether each lane of whole vectors is a row though rows are long, as nothing that is read changes along both."""
+    dims, axis = combination.dims, combination.axis
+    if not rest or combination.is_long:
+        return False
+    along = vector_axis(rest)
+    rows = along if along < axis else along + 1
+    lanes = f.lanes(combination.tiles, rest[along])
+    if lanes == 1 or lanes < f.lanes(combination.tiles, dims[axis]):
+        return False
+    return lanes_may_be_rows(f.builder, combination, rows, lanes)
 
 
 def _row_by_row(
@@ -374,16 +395,25 @@ def _along_rows(
         ]
     else:
         start = [value for _ in range(together * rounds) for value in combination.start(width)]
+    written_out = end is None and extent <= lanes * held.vectors(f.unit.target, combination.tiles)
     depth = nest.depth
-    base = nest.loop(extent, lanes * rounds, limit=None if end is None else end.whole)
+    step, limit = lanes * rounds, None if end is None else end.whole
+    base = fixed(0) if written_out else nest.loop(extent, step, limit=limit)
     looped = nest.depth > depth
     state: list[Any] = [nest.carried(value) for value in start] if looped else list(start)
-    after: list[Value] = []
-    for row in rows:
-        for number in range(rounds):
-            found = elements(row, nest.shift(base, number * lanes))
-            before = state[len(after) : len(after) + count]
-            after += combination.first_or_step(nest.inner, found, before, base, looped=looped)
+
+    def following(base: Index, state: Sequence[Value], *, looped: bool) -> list[Value]:
+        after: list[Value] = []
+        for row in rows:
+            for number in range(rounds):
+                found = elements(row, nest.shift(base, number * lanes))
+                before = state[len(after) : len(after) + count]
+                after += combination.first_or_step(nest.inner, found, before, base, looped=looped)
+        return after
+
+    after = following(base, state, looped=looped)
+    for begin in range(step, extent if written_out else 0, step):
+        after = following(fixed(begin), after, looped=combination.commutes)
     if looped:
         nest.close(list(zip(state, after, strict=True)))
     values: list[Value] = []

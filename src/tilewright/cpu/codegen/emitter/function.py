@@ -29,6 +29,7 @@ from tilewright.cpu.codegen.emitter.strides import (
 )
 from tilewright.cpu.codegen.emitter.table import LOWERINGS, refuse
 from tilewright.cpu.codegen.emitter.vector_lengths import (
+    lanes_in_words,
     registers_at_once,
     unroll_of,
     widest_bits,
@@ -573,6 +574,11 @@ class FunctionEmitter:
         along = vector_axis(dims) if axis is None else axis
         width = lanes or self.lanes(tiles, dims[along] if dims else 1)
         rounds = 1 if lanes == 1 else self._rounds(tiles, width, unroll)
+        words = 0
+        if lanes is None:
+            words = lanes_in_words(self.builder, self.unit.target, tiles, dims, along, width)
+        if words:
+            rounds, width = max(rounds * width // words, 1), words
         most = held.vectors(self.unit.target, [*tiles, *into.buffers])
         short = bool(dims) and prod(dims) <= width * most
         rows = None if short else self._single_rows(tiles, (dims, along, width), into, guard)
@@ -590,6 +596,7 @@ class FunctionEmitter:
             rows=rows,
             strides=self._strides(into, tiles),
             work=work,
+            in_words=words,
         )
         with self.part():
             if short and conditions and held.masks_are_free(self.unit.target, tiles):
@@ -681,7 +688,7 @@ class FunctionEmitter:
             return None
         ends = [] if into.through else into.all_ends(guard)
         at_once = unroll_of(tiles)
-        rows = single_rows(self.unit.target, tiles, into.through, ends, shape, at_once)
+        rows = single_rows(tiles, into.through, ends, shape, at_once)
         if rows is not None:
             self.unit.remarks.add("loop", ROWS_REMARK, self._at)
         return rows

@@ -86,6 +86,8 @@ class NestVersions:
     rows: SingleRows | None
     strides: Strides
     work: int
+    in_words: int = 0
+    """The lanes of vectors that are computed in the order of words; 0: none are."""
     follows: bool | None = None
     """Whether all formulas of addresses are known to hold, in code with checks."""
 
@@ -115,6 +117,7 @@ class NestVersions:
         known, b = self.strides.all_are(stride), self.f.builder
         nest = LoopNest(b, masked=masked, non_temporal=beyond, strides=known, work=self.work)
         nest.fits = self.follows if masked else None
+        nest.in_words = self.in_words
         if rows_ahead(self.tiles) > _MOST_ROWS:
             nest.fetches = None
         rounds = self.shape.at_once

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from llvmlite import ir
+
 from tilewright.cpu.codegen.elementwise.narrow_fma import waits_long
+from tilewright.cpu.codegen.ir.elements import I64
+from tilewright.cpu.codegen.ir.types import Builder
+from tilewright.cpu.codegen.loops.even_odd import in_run, of_words
+from tilewright.cpu.codegen.loops.indices import Index, Lane
+from tilewright.cpu.codegen.loops.leaves import NoPatternError, leaves
 from tilewright.cpu.codegen.loops.tiles import Elementwise, Joined, Range, Tile, walk
 from tilewright.cpu.target import CpuTarget
 
@@ -19,6 +26,13 @@ _WRITTEN_OUT = 16
 #: How many tiles an iteration computes at most where that many vectors of all that it reads are more than that, but where tiles
 #: are joined: places only say where to read then, or what to compare with, and the compiler would take seconds.
 _MOST_WRITTEN_OUT = 2048
+
+
+#: What the order of words saves, in moves of a vector of f32 for each, of what is read and of what is written; what is not bf16 is
+#: put in order by one, either way.
+_READ, _WRITTEN, _ORDERED = 1, 2, -1
+#: Nests with more tiles would not keep vectors twice as long in registers.
+_MOST_IN_WORDS = 96
 
 
 def widest_bits(tiles: Sequence[Tile]) -> int:
@@ -64,3 +78,45 @@ def written_out(tiles: Sequence[Tile], usual: int) -> int:
 def depends_on_place(tiles: Sequence[Tile]) -> bool:
     """Whether elements are computed or chosen by where they stand, which constants can tell."""
     return any(isinstance(tile, (Joined, Range)) for tile in walk(*tiles))
+
+
+def lanes_in_words(
+    b: Builder,
+    target: CpuTarget,
+    tiles: Sequence[Tile],
+    dims: Sequence[int],
+    axis: int,
+    width: int,
+    *,
+    ordered: bool = True,
+) -> int:
+    """The lanes of vectors that are better computed in the order of words (``loops.even_odd``), of a nest over tiles of a shape whose
+    vectors have ``width`` elements along an axis; 0 where none are. ``ordered``: whether results go back to the order of
+    memory."""
+    single = target.vector_bits // 32
+    lanes = max(width, 2 * single)
+    if not target.has("avx512bw") or not dims or width < single or dims[axis] < lanes:
+        return 0
+    every = list(walk(*tiles))
+    if widest_bits(tiles) != 32 or len(every) > _MOST_IN_WORDS:
+        return 0
+    if any(tile.most_lanes is not None for tile in every):
+        return 0
+    roots = [tile for tile in tiles if isinstance(tile, Elementwise) and _counts(tile)]
+    coords = [Index(Lane(ir.Constant(I64, 0)), None, lanes) for _ in dims]
+    coords[axis] = Index(Lane(ir.Constant(I64, 0)), of_words(lanes), lanes)
+    saved = 0
+    if ordered:
+        saved = sum(_WRITTEN if tile.element.name == "bf16" else _ORDERED for tile in roots)
+    try:
+        for leaf, at in leaves(b, roots, tuple(coords), behind=False):
+            if not _counts(leaf) or leaf.gathers or in_run(at, lanes) is None:
+                return 0
+            saved += _READ if leaf.element.name == "bf16" else _ORDERED
+    except NoPatternError:
+        return 0
+    return lanes if saved > 0 else 0
+
+
+def _counts(tile: Tile) -> bool:
+    return tile.element.name in ("bf16", "f32", "i32")

@@ -18,6 +18,7 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.debug_info import Origins
 from tilewright.cpu.codegen.ir.elements import I64
 from tilewright.cpu.codegen.ir.types import Builder, Value
+from tilewright.cpu.codegen.loops.even_odd import in_run, in_words, to_run, to_words
 from tilewright.cpu.codegen.loops.indices import (
     Coords,
     Index,
@@ -31,6 +32,11 @@ from tilewright.cpu.codegen.loops.indices import (
 
 class Evaluated(Protocol):
     """What has an element at each position: a tile."""
+
+    @property
+    def goes_by_lanes(self) -> bool:
+        """Whether elements are computed lane by lane, so that their order costs nothing."""
+        ...
 
     def at(self, nest: LoopNest, coords: Coords) -> Lane:
         """The elements at these positions."""
@@ -73,6 +79,8 @@ class LoopNest:
         self.idle: frozenset[tuple[int, int]] = frozenset()
         self.work = work
         self.instead: Mapping[int, Any] | None = None
+        self.in_words = 0
+        """The lanes of vectors that are computed in the order of words (``loops.even_odd``)."""
         self.plain: dict[tuple[bool, bool], object] = {}
         self._memo: dict[object, Lane] = {}
         self._kept: list[object] = []
@@ -181,7 +189,15 @@ class LoopNest:
         key = (id(tile), *(index.key for index in coords))
         found = self._memo.get(key)
         if found is None:
-            found = tile.at(self, coords) if self._origins is None else self._traced(tile, coords)
+            run = None if tile.goes_by_lanes or not self.in_words else in_run(coords, self.in_words)
+            if run is not None:
+                found = self.eval(tile, run)
+                if llvm.lanes_of(found.value.type):
+                    found = self.emit([found], to_words)
+            elif self._origins is None:
+                found = tile.at(self, coords)
+            else:
+                found = self._traced(tile, coords)
             self._memo[key] = found
             self._kept.append((tile, coords))
         return found
@@ -217,8 +233,15 @@ class LoopNest:
 
     def vector(self, tile: Evaluated, coords: Coords) -> Value:
         """The elements as a vector of all lanes (a scalar where the coordinates have none), in register form."""
-        lane = self.eval(tile, coords)
-        return self.widened(lane, lanes_in(coords)).value
+        lanes = lanes_in(coords)
+        if self.in_words == lanes > 0 and tile.goes_by_lanes:
+            words = in_words(coords, lanes)
+            if words is not None:
+                found = self.eval(tile, words)
+                if llvm.lanes_of(found.value.type):
+                    key = ("run", id(found.value))
+                    return self._remember(key, [found], to_run).value
+        return self.widened(self.eval(tile, coords), lanes).value
 
     def widened(self, lane: Lane, lanes: int) -> Lane:
         """The same in every lane; a vector stays."""

@@ -33,7 +33,6 @@ from tilewright.cpu.codegen.loops.value_ranges import (
     Unknown,
     bits_of,
 )
-from tilewright.cpu.target import CpuTarget
 
 REMARK = (
     "rows that numbers from memory choose: vectors that reach no end of theirs go without checks"
@@ -79,7 +78,6 @@ class SingleRows:
 
 
 def single_rows(
-    target: CpuTarget,
     tiles: Sequence[Tile],
     through: Sequence[PointerAccess],
     ends: Sequence[Limits] | None,
@@ -87,7 +85,7 @@ def single_rows(
     rounds: int,
 ) -> SingleRows | None:
     """What to ask of each row of a nest of this shape (extents, the axis of vectors, their length), so many of which are an
-    iteration without checks; None where nothing needs it, where masks cost little, and where rows are short. ``ends``: the
+    iteration without checks; None where nothing needs it, and where rows are short. ``ends``: the
     limits of views that are written to, None where there is more to check."""
     dims, axis, width = shape
     if ends is None or width == 1 or not dims:
@@ -95,14 +93,13 @@ def single_rows(
     if dims[axis] // width < _FEWEST_VECTORS:
         return None
     accesses = [tile.through_pointers for tile in walk(*tiles)]
-    if not any(each is not None and asks_rows(target, each) for each in (*accesses, *through)):
+    if not any(each is not None and asks_rows(each) for each in (*accesses, *through)):
         return None
     return SingleRows(tiles, through, ends, axis, width, min(rounds, dims[axis] // width // 2))
 
 
-def asks_rows(target: CpuTarget, access: PointerAccess) -> bool:
-    """Whether an access of which no formula tells asks something of each vector, though these follow a formula; not where
-    masks cost little."""
+def asks_rows(access: PointerAccess) -> bool:
+    """Whether an access of which no formula tells asks something of each vector, though these follow a formula."""
     if not access.asks:
         return False
     strides = along_last(access.pointers, frozenset())

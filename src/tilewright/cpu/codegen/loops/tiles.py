@@ -151,6 +151,11 @@ class Tile(ABC):
         """Whether elements lie wherever numbers say that are read from memory."""
         return False
 
+    @property
+    def goes_by_lanes(self) -> bool:
+        """Whether elements are computed lane by lane, so that their order costs nothing."""
+        return False
+
     def positions(self, nest: LoopNest, coords: Coords) -> tuple[Index, int] | None:
         """The elements as positions below a power of two, and that; None where they are something else."""
         return None
@@ -197,6 +202,10 @@ class Uniform(Tile):
 
     value: Value
 
+    @property
+    def goes_by_lanes(self) -> bool:
+        return True
+
     def at(self, nest: LoopNest, coords: Coords) -> Lane:
         return Lane(self.value)
 
@@ -216,6 +225,10 @@ class Range(Tile):
     """The integers from ``start`` up, along one axis."""
 
     start: Value
+
+    @property
+    def goes_by_lanes(self) -> bool:
+        return True
 
     def positions(self, nest: LoopNest, coords: Coords) -> tuple[Index, int] | None:
         known = isinstance(self.start, ir.Constant) and self.start.constant == 0
@@ -261,6 +274,10 @@ class Elementwise(Tile):
         # Once for all: operands are shared, so that asking again and again may never end.
         found = {tile.lies_along for tile in self.operands} - {None}
         object.__setattr__(self, "_along", found.pop() if len(found) == 1 else None)
+
+    @property
+    def goes_by_lanes(self) -> bool:
+        return True
 
     @property
     def sources(self) -> tuple[Tile, ...]:
@@ -326,6 +343,10 @@ class Mapped(Tile):
     source: Tile
     mapping: Mapping
     along: int | None = None
+
+    @property
+    def goes_by_lanes(self) -> bool:
+        return True
 
     @property
     def sources(self) -> tuple[Tile, ...]:

@@ -506,7 +506,7 @@ def load(f: FunctionEmitter, op: M.LoadOp) -> None:
     most = most_lanes(pointers, settled) if dims else None
     spaced = spaced_of(f.builder, pointers, whole, element) if dims else None
     most = _fewer_lanes(f, pointers, whole, most) if spaced is None else most
-    in_rows = asks_rows(f.unit.target, access_of(pointers, mask, whole))
+    in_rows = asks_rows(access_of(pointers, mask, whole))
     tile = PointerLoad(element, dims, pointers, mask, other, note, whole, most, spaced, in_rows)
     if dims:
         f.define(op.result, tile)
@@ -600,9 +600,7 @@ def _store_together(f: FunctionEmitter, stores: Sequence[_PointerStore]) -> None
                 if few is not None:
                     usual = f.lanes(values, dims[vector_axis(dims)])
                     lanes = min(few, usual if lanes is None else lanes)
-            if store.spaced is not None or (
-                guards(*addressing) and not asks_rows(f.unit.target, access)
-            ):
+            if store.spaced is not None or (guards(*addressing) and not asks_rows(access)):
                 through = None
         if through is not None:
             through.append(access)

@@ -11,9 +11,9 @@ from llvmlite import ir
 
 from tilewright.cpu.codegen.ir.elements import I64
 from tilewright.cpu.codegen.ir.types import Builder
-from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, lanes_in
-from tilewright.cpu.codegen.loops.loop_nest import LoopNest
-from tilewright.cpu.codegen.loops.tiles import Elementwise, Mapped, Range, Tile, Uniform, is_run
+from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane
+from tilewright.cpu.codegen.loops.leaves import NoPatternError, leaves
+from tilewright.cpu.codegen.loops.tiles import Tile, is_run
 from tilewright.cpu.codegen.reductions.combination import Combination
 
 
@@ -23,28 +23,12 @@ def lanes_may_be_rows(b: Builder, combination: Combination, rows: int, lanes: in
     place = Index(Lane(ir.Constant(I64, 0)), None)
     coords = [place] * len(combination.dims)
     coords[rows] = Index(Lane(ir.Constant(I64, 0)), tuple(range(lanes)), lanes)
-    found = _Found(LoopNest(b))
-    return all(found.suits(tile, tuple(coords)) for tile in combination.tiles)
+    try:
+        return all(_lies_along(*leaf) for leaf in leaves(b, combination.tiles, tuple(coords)))
+    except NoPatternError:
+        return False
 
 
-class _Found:
-    """What has been looked at, and at which positions: operands are shared."""
-
-    def __init__(self, nest: LoopNest) -> None:
-        self._nest = nest
-        self._seen: dict[tuple[int, ...], Coords] = {}
-
-    def suits(self, tile: Tile, coords: Coords) -> bool:
-        """Whether the lanes of these positions lie side by side in all that is read for them, or are one number."""
-        key = (id(tile), *map(id, coords))
-        if key in self._seen or not lanes_in(coords):
-            return True
-        self._seen[key] = coords
-        if isinstance(tile, Mapped):
-            inner = tile.mapping(self._nest, coords)
-            return inner is not None and self.suits(tile.source, inner)
-        if not isinstance(tile, Elementwise | Range | Uniform):
-            moving = [axis for axis, index in enumerate(coords) if index.offsets is not None]
-            if moving != [tile.lies_along] or not is_run(coords[moving[0]].offsets or ()):
-                return False
-        return all(self.suits(source, coords) for source in tile.sources)
+def _lies_along(tile: Tile, coords: Coords) -> bool:
+    moving = [axis for axis, index in enumerate(coords) if index.offsets is not None]
+    return moving == [tile.lies_along] and is_run(coords[moving[0]].offsets or ())

@@ -27,7 +27,7 @@ from tilewright.cpu.codegen.emitter.function import (
     vector_axis,
 )
 from tilewright.cpu.codegen.emitter.table import lowers
-from tilewright.cpu.codegen.emitter.vector_lengths import unroll_of, widest_bits
+from tilewright.cpu.codegen.emitter.vector_lengths import lanes_in_words, unroll_of, widest_bits
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import (
     ELEMENTS,
@@ -37,6 +37,7 @@ from tilewright.cpu.codegen.ir.elements import (
 )
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops import held
+from tilewright.cpu.codegen.loops.even_odd import of_words
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, fixed
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.over_shapes import loops
@@ -120,7 +121,7 @@ def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
         if make is not _along_rows or combination.neutral is None:
             return make(f, combination, rest, targets, masked)
         dims, axis = combination.dims, combination.axis
-        lanes = f.lanes(combination.tiles, dims[axis])
+        lanes, _ = _lanes(f, combination)
         _, rounds = _side_by_side(f, combination, rest)
         if not masked:
             padding = f.row_padding(combination.tiles, dims, axis, lanes, rounds)
@@ -301,9 +302,7 @@ def _are_short(combination: Combination, rest: tuple[int, ...]) -> bool:
     return bool(rest) and extent <= _NEAR and rest[vector_axis(rest)] >= _FEWEST_ROWS
 
 
-def _lanes_are_rows(
-    f: FunctionEmitter, combination: Combination, rest: tuple[int, ...]
-) -> bool:
+def _lanes_are_rows(f: FunctionEmitter, combination: Combination, rest: tuple[int, ...]) -> bool:
     """Whether each lane of whole vectors is a row though rows are long, as nothing that is read changes along both."""
     dims, axis = combination.dims, combination.axis
     if not rest or combination.is_long:
@@ -372,7 +371,8 @@ def _along_rows(
     """Lanes and accumulators share a row, or several; ``end``: only rows end behind their array (``loops.row_ends``)."""
     nest = LoopNest(f.builder, masked=masked, work=f.now)
     extent, count = combination.dims[combination.axis], len(combination.tiles)
-    lanes = f.lanes(combination.tiles, extent)
+    lanes, in_words = _lanes(f, combination)
+    nest.in_words = lanes if in_words else 0
     together, most = _side_by_side(f, combination, rest)
     if masked and unroll_of(combination.tiles) == 1:
         most = min(most, _MASKED_ACCUMULATORS)
@@ -380,7 +380,7 @@ def _along_rows(
     if end is not None:
         rounds = end.step // lanes
     width = lanes if lanes > 1 else 0
-    run = tuple(range(lanes)) if width else None
+    run = (of_words(lanes) if in_words else tuple(range(lanes))) if width else None
     rows = _rows_of(nest, rest, together)
 
     def elements(row: Sequence[Index], place: Index) -> list[Value]:
@@ -421,12 +421,20 @@ def _along_rows(
     for number, row in enumerate(rows):
         own = after[number * each : (number + 1) * each]
         if end is not None:
-            own[:count] = _rest_of_row(nest, combination, row, end, lanes, own[:count])
+            own[:count] = _rest_of_row(nest, combination, row, end, run, own[:count])
         values = combination.across_lanes(nest.inner, _together(nest, combination, own))
         if targets:
             put_at(nest, targets, tuple(row), values)
     nest.close_all()
     return values
+
+
+def _lanes(f: FunctionEmitter, combination: Combination) -> tuple[int, bool]:
+    """The lanes of vectors along a row, and whether they are in the order of words, as any is as good."""
+    dims, axis, tiles = combination.dims, combination.axis, combination.tiles
+    lanes = f.lanes(tiles, dims[axis])
+    words = lanes_in_words(f.builder, f.unit.target, tiles, dims, axis, lanes, ordered=False)
+    return words or lanes, bool(words)
 
 
 def streams(target: CpuTarget) -> int:
@@ -444,7 +452,9 @@ def _side_by_side(
     target, rows = f.unit.target, rest[vector_axis(rest)] if rest else 1
     most = streams(target)
     if most == 1:
-        return 1, _ACCUMULATORS
+        lanes, in_words = _lanes(f, combination)
+        usual = f.lanes(combination.tiles, combination.dims[combination.axis])
+        return 1, max(_ACCUMULATORS * usual // lanes, 1) if in_words else _ACCUMULATORS
     room = max(target.vector_registers // 2 // len(combination.tiles), 1)
     room = 1 << room.bit_length() - 1
     together = min(most, room, most if f.unit.rows_at_once else rows * f.rows_in_turn)
@@ -597,15 +607,15 @@ def _rest_of_row(
     combination: Combination,
     coords: list[Index],
     end: RowEnd,
-    lanes: int,
+    run: Sequence[int] | None,
     before: list[Value],
 ) -> list[Value]:
-    """What is accumulated after the vectors that need checks, one after the other."""
+    """What is accumulated after the vectors that need checks, one after the other; ``run``: the order of their lanes."""
+    lanes = len(run or (0,))
     base = rest_of_row(nest, combination.dims[combination.axis], end, lanes, None)
     state: list[Any] = [nest.carried(value) for value in before]
-    elements = elements_at(
-        nest, combination, coords, Index(base.base, tuple(range(lanes)), base.align)
-    )
+    offsets = None if run is None else tuple(run)
+    elements = elements_at(nest, combination, coords, Index(base.base, offsets, base.align))
     after = combination.step(nest.inner, elements, state)
     until = None
     if end.same is not None:

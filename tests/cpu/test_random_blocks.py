@@ -13,21 +13,23 @@ import tilewright
 from tilewright import LaunchOptions
 from tilewright.builder import Builder, ModuleBuilder, Value, ptr
 from tilewright.cpu import Program
+from tilewright.numerics.arrays import dtype_of
 
 TILES = [(1, 64), (4, 16), (8, 32), (16, 16), (32, 64), (2, 128), (1, 256)]
 LIMIT = 2
 
 
 class Kernel:
-    """A random kernel; all that it computes with are multiples of a small power of two, and exact."""
+    """A random kernel; all that it computes with in f32 are multiples of a small power of two, and exact."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, element: str) -> None:
         self.random = random.Random(seed)
+        self.element = element
         self.tile = self.random.choice(TILES)
         self.rows_first = self.random.random() < 0.3
         self.token: Any = None
         module = ModuleBuilder()
-        arrays = dict.fromkeys(("x", "y", "z"), ptr("f32"))
+        arrays = dict.fromkeys(("x", "y", "z"), ptr(element))
         with module.entry("k", {**arrays, "m": "i32", "n": "i32", "limit": "i32"}) as k:
             x, y, _ = k.get_tile_block_id()
             self.k, self.here = k, (x, y) if self.rows_first else (y, x)
@@ -71,7 +73,7 @@ class Kernel:
     def computed(self, tiles: Sequence[Value]) -> Value:
         k, (rows, columns) = self.k, self.tile
         x, y = self.random.choice(tiles), self.random.choice(tiles)
-        match self.random.randrange(7):
+        match self.random.randrange(7 if self.element == "f32" else 9):
             case 0:
                 found = x + y
             case 1:
@@ -87,10 +89,15 @@ class Kernel:
             case 5:
                 flat = k.reshape(x, shape=(rows * columns,))
                 found = k.reshape(flat + flat, shape=self.tile)
-            case _:
+            case 6:
                 most = k.reduce(x, 1, -100.0, lambda k, a, b: k.maxf(a, b))
                 most = k.broadcast(k.reshape(most, shape=(rows, 1)), shape=self.tile)
                 found = x - most + y
+            case 7:
+                wide = k.ftof(x, to="f32") * 1.25 + k.ftof(y, to="f32")
+                found = k.ftof(wide, to=self.element)
+            case _:
+                found = k.select(x < y, x * y, k.maxf(x, y * 0.75))
         return found * 0.5
 
     def statement(self, tiles: list[Value]) -> None:
@@ -130,15 +137,16 @@ class Kernel:
 
 
 @pytest.mark.rotates(4)
+@pytest.mark.parametrize("element", ["f32", "bf16"])
 @pytest.mark.parametrize("seed", range(48))
-def test_the_reference_machine_agrees(seed: int) -> None:
-    kernel = Kernel(seed)
+def test_the_reference_machine_agrees(seed: int, element: str) -> None:
+    kernel = Kernel(seed, element)
     rows, columns = kernel.tile
     reference = tilewright.load(kernel.module, "reference")
     ways = ({"threads": 1}, {"threads": 2}, {"threads": 1, "checked": True})
     programs = [Program(kernel.module, options=LaunchOptions(**how)) for how in ways]
     for m, n in ((3 * rows, 5 * columns), (2 * rows + 1, 33 * columns - 3), (rows, columns)):
-        given = np.random.default_rng(seed).integers(-8, 8, (3, m, n)).astype(np.float32)
+        given = np.random.default_rng(seed).integers(-8, 8, (3, m, n)).astype(dtype_of(element))
         found: list[bytes] = []
         for program in (reference, *programs):
             held = given.copy()

@@ -194,6 +194,7 @@ def emit(
             streams=reduce.streams(target),
         )
     unit.rows_at_once = wide is not None and wide.rows_at_once
+    unit.reshapes_blocks = wide is not None
     if wide is not None:
         origin |= wide.origin
         unit.remarks.add("strip", strips.described(wide))

@@ -17,12 +17,9 @@ from tilewright.builder import ModuleBuilder, Value, ptr
 from tilewright.cpu import Program
 from tilewright.cpu.codegen.loops.single_rows import REMARK
 from tilewright.cpu.compile import CompileOptions, compile_kernel
-from tilewright.cpu.target import cpu_target, missing_features
+from tilewright.cpu.target import cpu_target
 from tilewright.lowering import lower_to_tileaa
 from tilewright.numerics.arrays import dtype_of
-
-#: Code for processors with cheap masks has no such part.
-CPU = "host" if not cpu_target().has("avx512bw") else "x86-64-v3"
 
 
 @functools.cache
@@ -75,11 +72,9 @@ TOGETHER = [
 def test_the_reference_machine_agrees_and_nothing_behind_an_end_is_touched(
     element: str, shape: tuple[int, int], count: int, names: tuple[str, ...], *, scatters: bool
 ) -> None:
-    if CPU != "host" and missing_features(cpu_target(CPU)):
-        pytest.skip(f"code for {CPU} cannot run here")
     kernel, dtype = _rows(element, shape, names, scatters=scatters), dtype_of(element)
     programs = [
-        Program(kernel, options=LaunchOptions(threads=1, cpu=CPU, checked=checked))
+        Program(kernel, options=LaunchOptions(threads=1, checked=checked))
         for checked in (False, True)
     ]
     height = 9
@@ -119,7 +114,7 @@ def test_accesses_through_the_same_pointers_have_masks_of_their_own() -> None:
         to = k.broadcast_to(column < k.args.n, shape)
         k.store_ptr_tko(places(k.args.out), found * 10 + again, to)
     kernel, x = module.build(), np.arange(1, 64 * 9 + 1, dtype=np.int32).reshape(9, 64)
-    program = Program(kernel, options=LaunchOptions(threads=1, cpu=CPU))
+    program = Program(kernel, options=LaunchOptions(threads=1))
     for lengths in ((0, 64), (13, 40), (80, -3), (32, 33)):
         rows = np.array([7, 2], np.int32), np.array(lengths, np.int32)
         found, wanted = np.zeros_like(x), np.zeros_like(x)

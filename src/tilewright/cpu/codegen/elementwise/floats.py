@@ -149,21 +149,25 @@ def _number_extremum(b: B, larger: bool, wide: list[V], nans: Sequence[Nans]) ->
     ty = wide[0].type
     lanes, scalar = llvm.lanes_of(ty), llvm.scalar_of(ty)
     bits = 32 if scalar == FLOAT else 64
-    if lanes * bits != 512 or not llvm.target_of(b).has("avx512dq"):
+    if lanes * bits < 512 or not llvm.target_of(b).has("avx512dq"):
         return None
-    suffix = "ps" if bits == 32 else "pd"
-    word = ir.IntType(lanes)
     nan = llvm.number(ty, float("nan"))
     wide = [
         b.select(b.fcmp_unordered("uno", v, v), nan, v) if held is Nans.ANY else v
         for v, held in zip(wide, nans, strict=True)
     ]
-    function = llvm.declare(
-        b.module, f"llvm.x86.avx512.mask.range.{suffix}.512", ty, [ty, ty, I32, ty, word, I32]
-    )
+    return llvm.by_registers(b, wide, bits, lambda values: _ranged(b, values, bits, larger=larger))
+
+
+def _ranged(b: B, values: Sequence[V], bits: int, *, larger: bool) -> V:
+    """The smaller or larger of the lanes of full AVX-512 registers."""
+    ty = values[0].type
+    word = ir.IntType(llvm.lanes_of(ty))
+    name = f"llvm.x86.avx512.mask.range.{'ps' if bits == 32 else 'pd'}.512"
+    function = llvm.declare(b.module, name, ty, [ty, ty, I32, ty, word, I32])
     selector = ir.Constant(I32, _RANGE_SIGN | larger)
     everywhere, rounding = ir.Constant(word, -1), ir.Constant(I32, _RANGE_ROUNDING)
-    return b.call(function, [*wide, selector, llvm.undefined(ty), everywhere, rounding])
+    return b.call(function, [*values, selector, llvm.undefined(ty), everywhere, rounding])
 
 
 def canonical_nan(b: B, x: V) -> V:

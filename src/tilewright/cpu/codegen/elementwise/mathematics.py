@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from llvmlite import ir
@@ -33,13 +34,19 @@ def _library(
 
 
 def _called(b: B, name: str, operands: list[V], bits: int) -> V:
-    """What the function for vectors as long as the operands gives; vectors of one lane, which are left where lanes are combined,
-    go as numbers."""
+    """What the function for vectors as long as the operands gives, or as a register; vectors of one lane, which are left where lanes
+    are combined, go as numbers."""
+    return llvm.by_registers(
+        b, operands, bits, lambda values: _called_at_once(b, name, values, bits)
+    )
+
+
+def _called_at_once(b: B, name: str, operands: Sequence[V], bits: int) -> V:
     ty = operands[0].type
     lanes = llvm.lanes_of(ty)
     function = mathlib.emit(b.module, name, max(lanes, 1), bits, llvm.target_of(b).enabled)
     if lanes != 1:
-        return b.call(function, operands)
+        return b.call(function, list(operands))
     first = ir.Constant(I32, 0)
     found = b.call(function, [b.extract_element(each, first) for each in operands])
     return b.insert_element(llvm.undefined(ty), found, first)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 
 from llvmlite import ir
@@ -39,7 +40,7 @@ def nearest_fma(b: B, values: tuple[V, ...], element: Element) -> V:
     if element.name == "f16" and target.has("avx512fp16"):
         return llvm.intrinsic(b, "fma", values)
     wide = [widen(b, v, element) for v in values]
-    if element.name == "bf16" and target.has("avx512f") and lanes in (_LANES_512, 2 * _LANES_512):
+    if element.name == "bf16" and target.has("avx512f") and lanes >= _LANES_512:
         return narrow_result(b, _odd_fma(b, *wide), element)
     if element.name == "bf16":
         return _bfloat_fma(b, *wide)
@@ -81,20 +82,19 @@ def _odd_fma(b: B, lhs: V, rhs: V, acc: V) -> V:
     """``lhs * rhs + acc`` in f32, rounded to odd: of the results downward and upward, which are neighbours or the same, the one
     whose last bit is set, or any. Subnormal results and overflow need no care: the largest number is odd, and upward, where both
     are even, a sum of nothing is +0, as to nearest."""
-    lanes = llvm.lanes_of(lhs.type)
-    if lanes > _LANES_512:
-        halves = [range(lanes // 2), range(lanes // 2, lanes)]
-        first, second = (
-            _odd_fma(b, *(llvm.shuffle(b, v, v, half) for v in (lhs, rhs, acc))) for half in halves
+
+    def rounded(mode: str) -> V:
+        return llvm.by_registers(
+            b, (lhs, rhs, acc), 32, lambda values: _fma_rounded(b, values, mode)
         )
-        return llvm.shuffle(b, first, second, range(lanes))
-    down, up = (_fma_rounded(b, (lhs, rhs, acc), mode) for mode in ("down", "up"))
+
+    down, up = rounded("down"), rounded("up")
     words = llvm.shaped(I32, down.type)
     last = b.and_(b.bitcast(down, words), llvm.number(words, 1))
     return b.select(b.icmp_unsigned("!=", last, llvm.number(words, 0)), down, up)
 
 
-def _fma_rounded(b: B, values: tuple[V, V, V], mode: str) -> V:
+def _fma_rounded(b: B, values: Sequence[V], mode: str) -> V:
     """The fused product and sum of full AVX-512 registers, which the instruction rounds itself."""
     ty = values[0].type
     name = "llvm.x86.avx512.vfmadd.ps.512"

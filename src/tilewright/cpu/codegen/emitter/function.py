@@ -148,6 +148,9 @@ class Unit:
     """What is decided while code is made."""
     rows_at_once: bool = False
     """Whether blocks are merged for their rows to be reduced side by side, or would be."""
+    reshapes_blocks: bool = False
+    """Whether there is code for blocks that are merged, or taken row by row (``analysis.strips``), beside that for single ones, which adds in
+    the same order."""
     parts: list[Part] = field(default_factory=list)
     """What can become functions of their own."""
     strided: int = 0

@@ -35,6 +35,10 @@ _READ, _WRITTEN, _ORDERED = 1, 2, -1
 _MOST_IN_WORDS = 96
 
 
+#: What is done with the bits of bf16.
+_WITHOUT_F32 = frozenset({"select", "negf", "absf"})
+
+
 def widest_bits(tiles: Sequence[Tile]) -> int:
     """The width in bits of the widest numbers that a nest over these tiles computes with."""
     found: list[int] = []
@@ -102,7 +106,9 @@ def lanes_in_words(
         return 0
     if any(tile.most_lanes is not None for tile in every):
         return 0
-    roots = [tile for tile in tiles if isinstance(tile, Elementwise) and _counts(tile)]
+    roots = [tile for tile in tiles if isinstance(tile, Elementwise) and tile.element.name != "i1"]
+    if not all(map(_counts, roots)) or not any(map(_is_in_f32, every)):
+        return 0
     coords = [Index(Lane(ir.Constant(I64, 0)), None, lanes) for _ in dims]
     coords[axis] = Index(Lane(ir.Constant(I64, 0)), of_words(lanes), lanes)
     saved = 0
@@ -116,6 +122,16 @@ def lanes_in_words(
     except NoPatternError:
         return 0
     return lanes if saved > 0 else 0
+
+
+def _is_in_f32(tile: Tile) -> bool:
+    """Whether numbers of bf16 become numbers of f32 for a tile, or the other way."""
+    return (
+        isinstance(tile, Elementwise)
+        and tile.element.name in ("bf16", "f32")
+        and tile.name not in _WITHOUT_F32
+        and any(operand.element.name == "bf16" for operand in tile.operands)
+    )
 
 
 def _counts(tile: Tile) -> bool:

@@ -137,6 +137,22 @@ def splatted(value: Value) -> Value | None:
     return first.operands[1]
 
 
+def by_registers(
+    b: Builder, operands: Sequence[Value], bits: int, make: Callable[[Sequence[Value]], Value]
+) -> Value:
+    """What ``make`` gives for vectors of lanes of so many bits, asked for no more of them at once than a register of the target
+    holds: it may have an instruction for these."""
+    lanes = lanes_of(operands[0].type)
+    if lanes * bits <= target_of(b).vector_bits:
+        return make(operands)
+    half = lanes // 2
+    first, second = (
+        by_registers(b, [shuffle(b, v, v, range(at, at + half)) for v in operands], bits, make)
+        for at in (0, half)
+    )
+    return shuffle(b, first, second, range(lanes))
+
+
 def shuffle(b: Builder, lhs: Value, rhs: Value, mask: Sequence[int]) -> Value:
     """The lanes of two vectors that ``mask`` numbers, those of ``rhs`` behind those of ``lhs``."""
     constant = ir.Constant(ir.VectorType(ir.IntType(32), len(mask)), list(mask))

@@ -37,10 +37,10 @@ def _replaced(coords: Coords, before: Sequence[int], after: Sequence[int]) -> Co
         return None
     (axis,) = moving
     index = coords[axis]
-    offsets = index.offsets or ()
-    first = offsets[0]
-    if len(offsets) != len(before) or offsets[1] - first != before[1]:
+    offsets = list(index.offsets or ())
+    if len(offsets) != len(before):
         return None
+    first = offsets[0]
     if any(offset != first + place for offset, place in zip(offsets, before, strict=True)):
         return None
     moved = Index(index.base, tuple(first + place for place in after), index.align)

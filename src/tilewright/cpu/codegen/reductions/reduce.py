@@ -37,7 +37,7 @@ from tilewright.cpu.codegen.ir.elements import (
 )
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops import held
-from tilewright.cpu.codegen.loops.even_odd import of_words
+from tilewright.cpu.codegen.loops.even_odd import of_words, to_run
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, fixed
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.over_shapes import loops
@@ -227,12 +227,8 @@ def _across_rows(
             start = [value for _ in several for value in combination.start(width)]
         depth = nest.depth
         together = min(_STEPS_AT_ONCE, extent)
-        if combination.is_long:
-            together = 1
-        elif combination.commutes:
-            # Sums of floats wait for one another; integers do not, nor should what chooses, which in order asks less.
-            waits = combination.neutral is not None and combination.has_floats
-            together = min(together, max(_ACCUMULATORS // len(several), 1)) if waits else 1
+        if combination.commutes or combination.is_long:
+            together = min(_together_across(combination), extent)
         index = nest.loop(extent, together)
         looped = nest.depth > depth
         state = [nest.carried(value) for value in start] if looped else start
@@ -258,6 +254,14 @@ def _across_rows(
     loops(nest, rest, along, lanes, rounds, collect)
     nest.close_all()
     return found
+
+
+def _together_across(combination: Combination) -> int:
+    """How many elements, one behind the other in rows across lanes, are combined before they are added to what is accumulated; the same
+    whatever lies beside them. Sums of floats wait for one another; integers do not, nor should what chooses, which in
+    order asks less."""
+    waits = combination.neutral is not None and combination.has_floats
+    return _ACCUMULATORS if waits and not combination.is_long else 1
 
 
 def _several(
@@ -305,7 +309,7 @@ def _are_short(combination: Combination, rest: tuple[int, ...]) -> bool:
 def _lanes_are_rows(f: FunctionEmitter, combination: Combination, rest: tuple[int, ...]) -> bool:
     """Whether each lane of whole vectors is a row though rows are long, as nothing that is read changes along both."""
     dims, axis = combination.dims, combination.axis
-    if not rest or combination.is_long:
+    if not rest or combination.is_long or f.unit.reshapes_blocks:
         return False
     along = vector_axis(rest)
     rows = along if along < axis else along + 1
@@ -349,8 +353,9 @@ def _row_by_row(
     here = tuple(coords)
     state = [nest.vector(target, here) for target in targets]
     if combination.commutes:
-        for number in range(_ROWS_AT_ONCE):
-            elements = elements_at(nest, combination, here, nest.shift(first, number))
+        step = _together_across(combination)
+        for number in range(0, _ROWS_AT_ONCE, step):
+            elements = _several(nest, combination, here, nest.shift(first, number), step)
             state = combination.step(nest.inner, elements, state, in_order=combination.chooses)
     else:
         following = _several(nest, combination, here, first, _ROWS_AT_ONCE)
@@ -422,7 +427,11 @@ def _along_rows(
         own = after[number * each : (number + 1) * each]
         if end is not None:
             own[:count] = _rest_of_row(nest, combination, row, end, run, own[:count])
-        values = combination.across_lanes(nest.inner, _together(nest, combination, own))
+        found = _together(nest, combination, own)
+        if in_words:
+            # So that all numbers of the row come together in the order that they do elsewhere.
+            found = [to_run(nest.inner, value) for value in found]
+        values = combination.across_lanes(nest.inner, found)
         if targets:
             put_at(nest, targets, tuple(row), values)
     nest.close_all()

@@ -50,8 +50,16 @@ def widest_bits(tiles: Sequence[Tile]) -> int:
             seen.add(id(tile))
             pending += tile.computed
             if tile.element.name not in ("index", "ptr"):
-                found.append(tile.element.lanes_bits)
+                found.append(_bits(tile))
     return max(found, default=32)
+
+
+def _bits(tile: Tile) -> int:
+    """The width in bits of the registers in which a tile is computed: f16 and bf16 that are only moved stay as they are."""
+    moved = not isinstance(tile, Elementwise) or tile.name in _WITHOUT_F32
+    if moved and tile.element.lanes_bits == 32:
+        return min(32, 8 * tile.element.buffer_bytes)
+    return tile.element.lanes_bits
 
 
 def unroll_of(tiles: Sequence[Tile]) -> int:

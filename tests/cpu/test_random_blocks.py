@@ -13,10 +13,17 @@ import tilewright
 from tilewright import LaunchOptions
 from tilewright.builder import Builder, ModuleBuilder, Value, ptr
 from tilewright.cpu import Program
+from tilewright.cpu.target import cpu_target, missing_features
 from tilewright.numerics.arrays import dtype_of
 
 TILES = [(1, 64), (4, 16), (8, 32), (16, 16), (32, 64), (2, 128), (1, 256)]
 LIMIT = 2
+#: Levels of x86 with other vectors than the host's, if it is one.
+LEVELS: list[dict[str, Any]] = [
+    {"threads": 1, "cpu": cpu}
+    for cpu in ("x86-64-v2", "x86-64-v3")
+    if cpu_target().is_x86 and not missing_features(cpu_target(cpu))
+]
 
 
 class Kernel:
@@ -143,7 +150,7 @@ def test_the_reference_machine_agrees(seed: int, element: str) -> None:
     kernel = Kernel(seed, element)
     rows, columns = kernel.tile
     reference = tilewright.load(kernel.module, "reference")
-    ways = ({"threads": 1}, {"threads": 2}, {"threads": 1, "checked": True})
+    ways = [{"threads": 1}, {"threads": 2}, {"threads": 1, "checked": True}, *LEVELS]
     programs = [Program(kernel.module, options=LaunchOptions(**how)) for how in ways]
     for m, n in ((3 * rows, 5 * columns), (2 * rows + 1, 33 * columns - 3), (rows, columns)):
         given = np.random.default_rng(seed).integers(-8, 8, (3, m, n)).astype(dtype_of(element))

@@ -40,7 +40,7 @@ from tilewright.cpu.codegen.ir.debug_info import Origins
 from tilewright.cpu.codegen.ir.elements import I8, I64, Element, element_of
 from tilewright.cpu.codegen.ir.outlining import Part
 from tilewright.cpu.codegen.ir.types import Builder, Value
-from tilewright.cpu.codegen.loops import held
+from tilewright.cpu.codegen.loops import even_odd, held
 from tilewright.cpu.codegen.loops.fills import flattened, side_by_side
 from tilewright.cpu.codegen.loops.in_registers import Stage, fill_by_runs
 from tilewright.cpu.codegen.loops.indices import Coords, Index
@@ -581,6 +581,7 @@ class FunctionEmitter:
         if lanes is None:
             words = lanes_in_words(self.builder, self.unit.target, tiles, dims, along, width)
         if words:
+            self.unit.remarks.add("loop", even_odd.REMARK, self._at)
             rounds, width = max(rounds * width // words, 1), words
         most = held.vectors(self.unit.target, [*tiles, *into.buffers])
         short = bool(dims) and prod(dims) <= width * most

@@ -107,7 +107,7 @@ def lanes_in_words(
     memory."""
     single = target.vector_bits // 32
     lanes = max(width, 2 * single)
-    if not target.has("avx512bw") or not dims or width < single or dims[axis] < lanes:
+    if not target.has("avx2") or not dims or width < single or dims[axis] < lanes:
         return 0
     every = list(walk(*tiles))
     if widest_bits(tiles) != 32 or len(every) > _MOST_IN_WORDS:

@@ -15,6 +15,9 @@ from tilewright.cpu.codegen.ir.elements import I16, I32
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index
 
+#: What is told of nests that go this way.
+REMARK = "bf16 is computed in the order of words: the even lanes of a vector, then the odd ones"
+
 
 def of_words(lanes: int) -> tuple[int, ...]:
     """The places of a run in the order of words."""

@@ -36,8 +36,7 @@ from tilewright.cpu.codegen.ir.elements import (
     element_of,
 )
 from tilewright.cpu.codegen.ir.types import Builder, Value
-from tilewright.cpu.codegen.loops import held
-from tilewright.cpu.codegen.loops.even_odd import of_words, to_run
+from tilewright.cpu.codegen.loops import even_odd, held
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, fixed
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.over_shapes import loops
@@ -121,7 +120,9 @@ def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
         if make is not _along_rows or combination.neutral is None:
             return make(f, combination, rest, targets, masked)
         dims, axis = combination.dims, combination.axis
-        lanes, _ = _lanes(f, combination)
+        lanes, in_words = _lanes(f, combination)
+        if in_words:
+            f.unit.remarks.add("loop", even_odd.REMARK, op)
         _, rounds = _side_by_side(f, combination, rest)
         if not masked:
             padding = f.row_padding(combination.tiles, dims, axis, lanes, rounds)
@@ -385,7 +386,7 @@ def _along_rows(
     if end is not None:
         rounds = end.step // lanes
     width = lanes if lanes > 1 else 0
-    run = (of_words(lanes) if in_words else tuple(range(lanes))) if width else None
+    run = (even_odd.of_words(lanes) if in_words else tuple(range(lanes))) if width else None
     rows = _rows_of(nest, rest, together)
 
     def elements(row: Sequence[Index], place: Index) -> list[Value]:
@@ -430,7 +431,7 @@ def _along_rows(
         found = _together(nest, combination, own)
         if in_words:
             # So that all numbers of the row come together in the order that they do elsewhere.
-            found = [to_run(nest.inner, value) for value in found]
+            found = [even_odd.to_run(nest.inner, value) for value in found]
         values = combination.across_lanes(nest.inner, found)
         if targets:
             put_at(nest, targets, tuple(row), values)

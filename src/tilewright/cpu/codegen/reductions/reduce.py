@@ -205,7 +205,8 @@ def _across_rows(
     """Each lane is a row: the elements of a row one after the other."""
     nest = LoopNest(f.builder, masked=masked, work=f.now)
     along = vector_axis(rest)
-    lanes = f.lanes(combination.tiles, rest[along] if rest else 1)
+    lanes, in_words = _lanes_across(f, combination, rest)
+    nest.in_words = lanes if in_words else 0
     found: list[Value] = []
     extent = combination.dims[combination.axis]
     count = len(combination.tiles)
@@ -222,8 +223,9 @@ def _across_rows(
                 put(coords, _written_out(nest, combination, coords))
             return
         width = lanes if lanes > 1 else 0
+        places = [_in_words(at, lanes) for at in several] if in_words else several
         if combination.chooses:
-            start = [v for at in several for v in elements_at(nest, combination, at, fixed(0))]
+            start = [v for at in places for v in elements_at(nest, combination, at, fixed(0))]
         else:
             start = [value for _ in several for value in combination.start(width)]
         depth = nest.depth
@@ -234,17 +236,19 @@ def _across_rows(
         looped = nest.depth > depth
         state = [nest.carried(value) for value in start] if looped else start
         after: list[Value] = []
-        for position, coords in enumerate(several):
+        for position, coords in enumerate(places):
             elements = _several(nest, combination, coords, index, together)
             before = state[position * count : (position + 1) * count]
             after += combination.first_or_step(nest.inner, elements, before, index, looped=looped)
         if looped:
             nest.close(list(zip(state, after, strict=True)))
+        if in_words:
+            after = [even_odd.to_run(nest.inner, value) for value in after]
         for position, coords in enumerate(several):
             put(coords, after[position * count : (position + 1) * count])
 
     batch: list[Coords] = []
-    unroll = 1 if masked else _ACCUMULATORS
+    unroll = 1 if masked else _ACCUMULATORS // 2 if in_words else _ACCUMULATORS
 
     def collect(inner: LoopNest, coords: Coords) -> None:
         batch.append(coords)
@@ -331,7 +335,8 @@ def _row_by_row(
     other, before the next ones: what is accumulated lies in the buffers of the results meanwhile."""
     nest = LoopNest(f.builder, masked=masked, work=f.now)
     along = vector_axis(rest)
-    lanes = f.lanes(combination.tiles, rest[along])
+    lanes, in_words = _lanes_across(f, combination, rest)
+    nest.in_words = lanes if in_words else 0
     width = lanes if lanes > 1 else 0
     run = tuple(range(lanes)) if width else None
 
@@ -356,7 +361,10 @@ def _row_by_row(
     if combination.commutes:
         step = _together_across(combination)
         for number in range(0, _ROWS_AT_ONCE, step):
-            elements = _several(nest, combination, here, nest.shift(first, number), step)
+            place = _in_words(here, lanes) if in_words else here
+            elements = _several(nest, combination, place, nest.shift(first, number), step)
+            if in_words:
+                elements = [even_odd.to_run(nest.inner, value) for value in elements]
             state = combination.step(nest.inner, elements, state, in_order=combination.chooses)
     else:
         following = _several(nest, combination, here, first, _ROWS_AT_ONCE)
@@ -445,6 +453,28 @@ def _lanes(f: FunctionEmitter, combination: Combination) -> tuple[int, bool]:
     lanes = f.lanes(tiles, dims[axis])
     words = lanes_in_words(f.builder, f.unit.target, tiles, dims, axis, lanes, ordered=False)
     return words or lanes, bool(words)
+
+
+def _lanes_across(
+    f: FunctionEmitter, combination: Combination, rest: tuple[int, ...]
+) -> tuple[int, bool]:
+    """The lanes of vectors across rows, and whether they are computed in the order of words."""
+    if not rest:
+        return 1, False
+    tiles, along = combination.tiles, vector_axis(rest)
+    axis = along if along < combination.axis else along + 1
+    lanes = f.lanes(tiles, rest[along])
+    dims, extent = combination.dims, combination.dims[combination.axis]
+    if extent <= _NEAR:
+        return lanes, False
+    words = lanes_in_words(f.builder, f.unit.target, tiles, dims, axis, lanes, ordered=False)
+    return words or lanes, bool(words)
+
+
+def _in_words(coords: Coords, lanes: int) -> Coords:
+    found = even_odd.in_words(coords, lanes)
+    assert found is not None
+    return found
 
 
 def streams(target: CpuTarget) -> int:

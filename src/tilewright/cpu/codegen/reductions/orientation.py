@@ -16,6 +16,9 @@ from tilewright.cpu.codegen.loops.leaves import NoPatternError, leaves
 from tilewright.cpu.codegen.loops.tiles import Tile, is_run
 from tilewright.cpu.codegen.reductions.combination import Combination
 
+#: What is told of reductions that go this way.
+ACROSS_ROWS = "each lane is a row of its own, as what is read changes along one axis only"
+
 
 def lanes_may_be_rows(b: Builder, combination: Combination, rows: int, lanes: int) -> bool:
     """Whether vectors of so many lanes along the axis ``rows`` find all that a reduction reads side by side, or the same in all

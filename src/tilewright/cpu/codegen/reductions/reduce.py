@@ -67,7 +67,7 @@ from tilewright.cpu.codegen.reductions.combination import (
     put_at,
     with_axis,
 )
-from tilewright.cpu.codegen.reductions.orientation import lanes_may_be_rows
+from tilewright.cpu.codegen.reductions.orientation import ACROSS_ROWS, lanes_may_be_rows
 from tilewright.cpu.codegen.reductions.scalar_bodies import combine_each
 from tilewright.cpu.target import CpuTarget
 from tilewright.dialects.declare import enum_property, int_property
@@ -111,7 +111,10 @@ def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
     inner = all(extent == 1 for extent in combination.dims[combination.axis + 1 :])
     inner = inner and combination.dims[combination.axis] > 1
     make = _along_rows if combination.commutes else _in_order
-    if not inner or _are_short(combination, rest) or _lanes_are_rows(f, combination, rest):
+    if not inner or _are_short(combination, rest):
+        make = _across_rows
+    elif _lanes_are_rows(f, combination, rest):
+        f.unit.remarks.add("loop", ACROSS_ROWS, op)
         make = _across_rows
     if make is _across_rows and _has_wide_rows(f, combination, rest):
         make = _row_by_row

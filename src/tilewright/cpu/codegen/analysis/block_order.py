@@ -4,7 +4,8 @@ Tile blocks may run in any order, so the order is chosen in which consecutive bl
 rather than down columns of short pieces.
 
 For each access, the distance is computed by which one step along an axis of the grid moves it. A distance is a product of
-known numbers and of numbers known only at launch, which count as large. The axis with the shorter distance should run
+known numbers and of numbers known only at launch, which count as large; of those that are arguments of the kernel in a row, as the
+strides of an array are, the first ones as the largest. The axis with the shorter distance should run
 faster. Accesses that disagree are weighted by the bytes of their tiles, and stores count more than loads for an axis that
 goes along the rows they write: a line that two blocks write in part is fetched and written back for each of them unless they
 follow one another. On a tie, and in kernels that can observe the order of blocks, x runs fastest.
@@ -16,12 +17,12 @@ nothing (the matrices of a batch) are furthest apart.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import permutations
+from itertools import permutations, takewhile
 from math import prod
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import IndexType, IntegerType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.traits import IsTerminator, is_side_effect_free
 
 from tilewright.analysis.tileaa.geometry import Extent, memref_axes, view_axes
@@ -32,6 +33,7 @@ from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.contraction import DotOp
+from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.dialects.nv_tileaa.ops.memory import Load, Store
 from tilewright.dialects.nv_tileaa.ops.queues import GetProgramIdOp
 from tilewright.dialects.syntax.engine import values_of
@@ -180,12 +182,22 @@ def _moved(op: Operation, known: dict[SSAValue, _Steps]) -> _Steps:
 
 
 def _factor(value: SSAValue) -> _Distance:
-    """A number as a factor: known if it is the same constant in all elements."""
-    owner = value.owner
-    while isinstance(owner, Operation) and len(owner.operands) == 1 and not owner.regions:
-        owner = owner.operands[0].owner
-    numbers = known_integers(owner) if isinstance(owner, Operation) else None
-    return (0, abs(numbers[0]) or 1) if numbers is not None and len(numbers) == 1 else (1, 1)
+    """A number as a factor: known if it is the same constant in all elements. An argument of the kernel may be the stride of an array,
+    which is larger than those of the axes behind, and these follow it."""
+    while isinstance(owner := value.owner, Operation):
+        if len(owner.operands) != 1 or owner.regions:
+            break
+        value = owner.operands[0]
+    if isinstance(owner, Operation):
+        numbers = known_integers(owner)
+        known = numbers is not None and len(numbers) == 1
+        return (0, abs(numbers[0]) or 1) if numbers is not None and known else (1, 1)
+    if not isinstance(value, BlockArgument) or not isinstance(owner.parent_op(), FuncOp):
+        return (1, 1)
+    numbers_behind = takewhile(
+        lambda each: isinstance(each.type, IntegerType), owner.args[value.index + 1 :]
+    )
+    return (1, _FURTHER ** sum(1 for _ in numbers_behind))
 
 
 def _of_extent(stride: Extent, behind: int) -> _Distance:

@@ -122,33 +122,7 @@ def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
     def one(masked: bool) -> list[Value]:
         if make is not _along_rows or combination.neutral is None:
             return make(f, combination, rest, targets, masked)
-        dims, axis = combination.dims, combination.axis
-        lanes, in_words = _lanes(f, combination)
-        if in_words:
-            f.unit.remarks.add("loop", even_odd.REMARK, op)
-        _, rounds = _side_by_side(f, combination, rest)
-        if not masked:
-            padding = f.row_padding(combination.tiles, dims, axis, lanes, rounds)
-            if padding is None:
-                return _along_rows(f, combination, rest, targets, masked)
-            f.unit.remarks.add("loop", PADDING_REMARK, op)
-
-            def padded(full: bool) -> list[Value]:
-                end = None if full else padding
-                return _along_rows(f, combination, rest, targets, False, end)
-
-            return f.versions([padding.only], padded)
-        end = f.row_end(combination.tiles, dims, axis, lanes, rounds)
-        part = None
-        if end is None:
-            part = f.row_part(combination.tiles, (dims, axis, lanes), Into(None, ()), ())
-        if isinstance(part, RowPart):
-            end = end_of_part(f.builder, part, dims[axis], lanes, rounds)
-
-        def either(masked: bool) -> list[Value]:
-            return _along_rows(f, combination, rest, targets, masked, None if masked else end)
-
-        return f.cut_rows(end, either)
+        return _versions_along_rows(f, op, combination, rest, targets, masked)
 
     found = f.versions(guards(*combination.tiles), one)
     f.settle()
@@ -159,6 +133,44 @@ def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
             _finish(f, result, lambda b, x, element=element: narrow(b, x, element))
         elif combination.keys is not None:
             _finish(f, result, combination.keys[position].decode)
+
+
+def _versions_along_rows(
+    f: FunctionEmitter,
+    op: ReduceOp,
+    combination: Combination,
+    rest: tuple[int, ...],
+    targets: Sequence[Strided],
+    masked: bool,
+) -> list[Value]:
+    """The code with checks, or without, in versions for rows that end before their tile."""
+    dims, axis = combination.dims, combination.axis
+    lanes, in_words = _lanes(f, combination)
+    if in_words:
+        f.unit.remarks.add("loop", even_odd.REMARK, op)
+    _, rounds = _side_by_side(f, combination, rest)
+    if not masked:
+        padding = f.row_padding(combination.tiles, dims, axis, lanes, rounds)
+        if padding is None:
+            return _along_rows(f, combination, rest, targets, masked)
+        f.unit.remarks.add("loop", PADDING_REMARK, op)
+
+        def padded(full: bool) -> list[Value]:
+            end = None if full else padding
+            return _along_rows(f, combination, rest, targets, False, end)
+
+        return f.versions([padding.only], padded)
+    end = f.row_end(combination.tiles, dims, axis, lanes, rounds)
+    part = None
+    if end is None:
+        part = f.row_part(combination.tiles, (dims, axis, lanes), Into(None, ()), ())
+    if isinstance(part, RowPart):
+        end = end_of_part(f.builder, part, dims[axis], lanes, rounds)
+
+    def either(masked: bool) -> list[Value]:
+        return _along_rows(f, combination, rest, targets, masked, None if masked else end)
+
+    return f.cut_rows(end, either)
 
 
 def _is_sum_of_bf16(combination: Combination, op: ReduceOp) -> bool:
@@ -211,8 +223,6 @@ def _across_rows(
     lanes, in_words = _lanes_across(f, combination, rest)
     nest.in_words = lanes if in_words else 0
     found: list[Value] = []
-    extent = combination.dims[combination.axis]
-    count = len(combination.tiles)
 
     def put(coords: Coords, values: list[Value]) -> None:
         if targets:
@@ -220,48 +230,51 @@ def _across_rows(
         else:
             found.extend(values)
 
-    def rows(nest: LoopNest, several: Sequence[Coords]) -> None:
-        if extent <= _NEAR:
-            for coords in several:
-                put(coords, _written_out(nest, combination, coords))
-            return
-        width = lanes if lanes > 1 else 0
-        places = [_in_words(at, lanes) for at in several] if in_words else several
-        if combination.chooses:
-            start = [v for at in places for v in elements_at(nest, combination, at, fixed(0))]
-        else:
-            start = [value for _ in several for value in combination.start(width)]
-        depth = nest.depth
-        together = min(_STEPS_AT_ONCE, extent)
-        if combination.commutes or combination.is_long:
-            together = min(_together_across(combination), extent)
-        index = nest.loop(extent, together)
-        looped = nest.depth > depth
-        state = [nest.carried(value) for value in start] if looped else start
-        after: list[Value] = []
-        for position, coords in enumerate(places):
-            elements = _several(nest, combination, coords, index, together)
-            before = state[position * count : (position + 1) * count]
-            after += combination.first_or_step(nest.inner, elements, before, index, looped=looped)
-        if looped:
-            nest.close(list(zip(state, after, strict=True)))
-        if in_words:
-            after = [even_odd.to_run(nest.inner, value) for value in after]
-        for position, coords in enumerate(several):
-            put(coords, after[position * count : (position + 1) * count])
-
     batch: list[Coords] = []
     unroll = 1 if masked else _ACCUMULATORS // 2 if in_words else _ACCUMULATORS
 
     def collect(inner: LoopNest, coords: Coords) -> None:
         batch.append(coords)
         if len(batch) == rounds:
-            rows(inner, batch)
+            results = _columns(inner, combination, batch, lanes)
+            for place, values in zip(batch, results, strict=True):
+                put(place, values)
 
     rounds = min(unroll, max(rest[along] // lanes, 1)) if rest else 1
     loops(nest, rest, along, lanes, rounds, collect)
     nest.close_all()
     return found
+
+
+def _columns(
+    nest: LoopNest, combination: Combination, several: Sequence[Coords], lanes: int
+) -> list[list[Value]]:
+    """What the rows come to that the lanes of several vectors are."""
+    extent, count = combination.dims[combination.axis], len(combination.tiles)
+    if extent <= _NEAR:
+        return [_written_out(nest, combination, coords) for coords in several]
+    places = [_in_words(at, lanes) for at in several] if nest.in_words else several
+    if combination.chooses:
+        start = [v for at in places for v in elements_at(nest, combination, at, fixed(0))]
+    else:
+        start = [v for _ in several for v in combination.start(lanes if lanes > 1 else 0)]
+    depth = nest.depth
+    together = min(_STEPS_AT_ONCE, extent)
+    if combination.commutes or combination.is_long:
+        together = min(_together_across(combination), extent)
+    index = nest.loop(extent, together)
+    looped = nest.depth > depth
+    state = [nest.carried(value) for value in start] if looped else start
+    after: list[Value] = []
+    for coords in places:
+        elements = _several(nest, combination, coords, index, together)
+        before = state[len(after) : len(after) + count]
+        after += combination.first_or_step(nest.inner, elements, before, index, looped=looped)
+    if looped:
+        nest.close(list(zip(state, after, strict=True)))
+    if nest.in_words:
+        after = [even_odd.to_run(nest.inner, value) for value in after]
+    return [after[at : at + count] for at in range(0, len(after), count)]
 
 
 def _together_across(combination: Combination) -> int:
@@ -396,22 +409,13 @@ def _along_rows(
     rounds = min(most, extent // lanes)
     if end is not None:
         rounds = end.step // lanes
-    width = lanes if lanes > 1 else 0
-    run = (even_odd.of_words(lanes) if in_words else tuple(range(lanes))) if width else None
+    run = even_odd.of_words(lanes) if in_words else tuple(range(lanes)) if lanes > 1 else None
     rows = _rows_of(nest, rest, together)
 
     def elements(row: Sequence[Index], place: Index) -> list[Value]:
         return elements_at(nest, combination, row, Index(place.base, run, place.align))
 
-    if combination.chooses:
-        start = [
-            value
-            for row in rows
-            for number in range(rounds)
-            for value in elements(row, Index(number * lanes, None, lanes))
-        ]
-    else:
-        start = [value for _ in range(together * rounds) for value in combination.start(width)]
+    start = _begun(combination, elements, rows, rounds, lanes)
     written_out = end is None and extent <= lanes * held.vectors(f.unit.target, combination.tiles)
     depth = nest.depth
     step, limit = lanes * rounds, None if end is None else end.whole
@@ -439,15 +443,35 @@ def _along_rows(
         own = after[number * each : (number + 1) * each]
         if end is not None:
             own[:count] = _rest_of_row(nest, combination, row, end, run, own[:count])
-        found = _together(nest, combination, own)
-        if in_words:
-            # So that all numbers of the row come together in the order that they do elsewhere.
-            found = [even_odd.to_run(nest.inner, value) for value in found]
-        values = combination.across_lanes(nest.inner, found)
+        values = _across_lanes(nest, combination, own)
         if targets:
             put_at(nest, targets, tuple(row), values)
     nest.close_all()
     return values
+
+
+def _begun(
+    combination: Combination,
+    elements: Callable[[Sequence[Index], Index], list[Value]],
+    rows: Sequence[Sequence[Index]],
+    rounds: int,
+    lanes: int,
+) -> list[Value]:
+    """What the accumulators of rows begin with."""
+    if not combination.chooses:
+        width = lanes if lanes > 1 else 0
+        return [value for _ in range(len(rows) * rounds) for value in combination.start(width)]
+    first = [Index(number * lanes, None, lanes) for number in range(rounds)]
+    return [value for row in rows for place in first for value in elements(row, place)]
+
+
+def _across_lanes(nest: LoopNest, combination: Combination, own: list[Value]) -> list[Value]:
+    """What the accumulators of a row come to."""
+    found = _together(nest, combination, own)
+    if nest.in_words:
+        # So that all numbers of the row come together in the order that they do elsewhere.
+        found = [even_odd.to_run(nest.inner, value) for value in found]
+    return combination.across_lanes(nest.inner, found)
 
 
 def _lanes(f: FunctionEmitter, combination: Combination) -> tuple[int, bool]:

@@ -53,6 +53,20 @@ def test_the_axis_that_moves_least_runs_fastest(places: tuple[int, ...]) -> None
 
 
 @pytest.mark.parametrize("places", _PLACES, ids=str)
+def test_strides_behind_pointers_are_the_smaller_the_further_behind(
+    places: tuple[int, ...],
+) -> None:
+    module = ModuleBuilder()
+    sizes = dict.fromkeys(("s0", "s1", "s2"), "i32")
+    with module.entry("k", {"x": ptr("f32")} | sizes) as k:
+        ids, args = k.get_tile_block_id(), (k.args.s0, k.args.s1, k.args.s2)
+        first, second, third = (ids[axis] * by for axis, by in zip(places, args, strict=True))
+        at = k.broadcast((first + second + third).reshape(1), shape=(8,)) + k.arange(8)
+        k.store_ptr_tko(k.broadcast(k.args.x.reshape(1), shape=(8,)) + at, k.zeros((8,), "f32"))
+    assert _order(module.build()) == places[::-1]
+
+
+@pytest.mark.parametrize("places", _PLACES, ids=str)
 def test_strides_decide_and_not_places(places: tuple[int, ...]) -> None:
     assert _order(_copy(places, ("", "s0", "s1")))[0] == places[0]
 

@@ -18,7 +18,7 @@ from tilewright.cpu.target import cpu_target, missing_features
 from tilewright.lowering import lower_to_tileaa
 from tilewright.numerics.arrays import dtype_of
 
-TILE = (4, 128)
+TILE = (8, 128)
 Case = Callable[[Any, Value, Value, Value], Value]
 
 
@@ -49,13 +49,23 @@ def fused(k: Any, x: Value, y: Value, w: Value) -> Value:
 
 def less_the_largest(k: Any, x: Value, y: Value, w: Value) -> Value:
     most = k.reduce(x * y, 1, -1000.0, lambda k, a, b: k.maxf(a, b))
-    return x - k.broadcast(most.reshape(4, 1), shape=TILE)
+    return x - k.broadcast(most.reshape(8, 1), shape=TILE)
+
+
+def less_the_largest_of_columns(k: Any, x: Value, y: Value, w: Value) -> Value:
+    most = k.reduce(x * y, 0, -1000.0, lambda k, a, b: k.maxf(a, b))
+    return x - k.broadcast(most.reshape(1, 128), shape=TILE)
+
+
+def sums_of_columns(k: Any, x: Value, y: Value, w: Value) -> Value:
+    total = k.reduce(x.to("f32") + y.to("f32"), 0, 0.0, lambda k, a, b: a + b)
+    return k.broadcast(total.reshape(1, 128), shape=TILE).to("bf16")
 
 
 def over_the_sum(k: Any, x: Value, y: Value, w: Value) -> Value:
     # Numbers of which no sum is rounded, in any order.
     total = k.reduce(x.to("f32") * 4.0 + y.to("f32"), 1, 0.0, lambda k, a, b: a + b)
-    return (x.to("f32") - k.broadcast(total.reshape(4, 1), shape=TILE) * 0.125).to("bf16")
+    return (x.to("f32") - k.broadcast(total.reshape(8, 1), shape=TILE) * 0.125).to("bf16")
 
 
 CASES: dict[str, Case] = {
@@ -68,6 +78,8 @@ CASES: dict[str, Case] = {
         by_numbers,
         fused,
         less_the_largest,
+        less_the_largest_of_columns,
+        sums_of_columns,
         over_the_sum,
     )
 }
@@ -106,7 +118,7 @@ def test_the_reference_machine_agrees(cpu: str, case: Case) -> None:
     for m, n in ((8, 256), (7, 129), (3, 300), (1, 31)):
         x, y = (rng.integers(-16, 17, (m, n)).astype(dtype_of("bf16")) for _ in range(2))
         w = rng.integers(-4, 5, n).astype(np.float32)
-        grid, found = (-(-n // 128), -(-m // 4), 1), []
+        grid, found = (-(-n // 128), -(-m // 8), 1), []
         for run in (
             lambda *a: tilewright.run(module, "k", *a),
             *(lambda *a, p=p: p.launch("k", *a) for p in programs),

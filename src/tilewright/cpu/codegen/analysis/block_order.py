@@ -190,8 +190,7 @@ def _factor(value: SSAValue) -> _Distance:
         value = owner.operands[0]
     if isinstance(owner, Operation):
         numbers = known_integers(owner)
-        known = numbers is not None and len(numbers) == 1
-        return (0, abs(numbers[0]) or 1) if numbers is not None and known else (1, 1)
+        return (0, abs(numbers[0]) or 1) if numbers is not None and len(numbers) == 1 else (1, 1)
     if not isinstance(value, BlockArgument) or not isinstance(owner.parent_op(), FuncOp):
         return (1, 1)
     numbers_behind = takewhile(

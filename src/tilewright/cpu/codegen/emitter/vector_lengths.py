@@ -27,14 +27,11 @@ _WRITTEN_OUT = 16
 #: are joined: places only say where to read then, or what to compare with, and the compiler would take seconds.
 _MOST_WRITTEN_OUT = 2048
 
-
 #: What the order of words saves, in moves of a vector of f32 for each, of what is read and of what is written; what is not bf16 is
 #: put in order by one, either way.
 _READ, _WRITTEN, _ORDERED = 1, 2, -1
 #: Nests with more tiles would not keep vectors twice as long in registers.
 _MOST_IN_WORDS = 96
-
-
 #: What is done with the bits of bf16.
 _WITHOUT_F32 = frozenset({"select", "negf", "absf"})
 
@@ -57,9 +54,8 @@ def widest_bits(tiles: Sequence[Tile]) -> int:
 def _bits(tile: Tile) -> int:
     """The width in bits of the registers in which a tile is computed: f16 and bf16 that are only moved stay as they are."""
     moved = not isinstance(tile, Elementwise) or tile.name in _WITHOUT_F32
-    if moved and tile.element.lanes_bits == 32:
-        return min(32, 8 * tile.element.buffer_bytes)
-    return tile.element.lanes_bits
+    usual = tile.element.lanes_bits
+    return min(usual, 8 * tile.element.buffer_bytes) if moved else usual
 
 
 def unroll_of(tiles: Sequence[Tile]) -> int:

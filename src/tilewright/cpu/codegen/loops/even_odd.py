@@ -1,7 +1,7 @@
 """Lanes in the order of words: the even ones of a run, then the odd ones.
 
 A number of bf16 is the upper half of one of f32. A vector of them, taken as words, gives the odd ones by a mask and the even ones by
-a shift, and takes two such vectors back by a shift and a mask; lane by lane it is a move across the vector and a shift for each half of
+a shift, and takes two such vectors back by a shift and one move; lane by lane it is a move across the vector and a shift for each half of
 them, either way. A nest that computes with them in f32 therefore does so in this order (``LoopNest.in_words``): vectors are as long as two of
 f32, what they are computed from is put in order where it is read, and results go back to the order of memory.
 """

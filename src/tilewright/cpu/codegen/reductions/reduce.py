@@ -118,6 +118,11 @@ def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
         make = _across_rows
     if make is _across_rows and _has_wide_rows(f, combination, rest):
         make = _row_by_row
+    if make is not _in_order:
+        along = make is _along_rows
+        _, words = _lanes(f, combination) if along else _lanes_across(f, combination, rest)
+        if words:
+            f.unit.remarks.add("loop", even_odd.REMARK, op)
 
     def one(masked: bool) -> list[Value]:
         if make is not _along_rows or combination.neutral is None:
@@ -145,9 +150,7 @@ def _versions_along_rows(
 ) -> list[Value]:
     """The code with checks, or without, in versions for rows that end before their tile."""
     dims, axis = combination.dims, combination.axis
-    lanes, in_words = _lanes(f, combination)
-    if in_words:
-        f.unit.remarks.add("loop", even_odd.REMARK, op)
+    lanes, _ = _lanes(f, combination)
     _, rounds = _side_by_side(f, combination, rest)
     if not masked:
         padding = f.row_padding(combination.tiles, dims, axis, lanes, rounds)

@@ -85,10 +85,26 @@ def normal(*dims: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return made.to(dtype)
 
 
+def several(many: int, *dims: int, dtype: torch.dtype = torch.float32) -> list[torch.Tensor]:
+    """Different arrays of normally distributed numbers of the same shape."""
+    return list(normal(many, *dims).to(dtype).unbind(0))
+
+
+def uniform(*dims: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Numbers from 0 to 1, the same each time."""
+    generator = torch.Generator().manual_seed(seed + sum(dims))
+    return torch.rand(*dims, generator=generator, dtype=torch.float64).to(dtype)
+
+
 def integers(high: int, *dims: int, dtype: torch.dtype = torch.int32) -> torch.Tensor:
     """Integers from 0 up to ``high``, the same each time."""
     generator = torch.Generator().manual_seed(high)
     return torch.randint(high, dims, generator=generator).to(dtype)
+
+
+def next_power(number: int) -> int:
+    """The least power of two that is not below it."""
+    return 1 << (number - 1).bit_length()
 
 
 def array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:

@@ -6,7 +6,8 @@ import pytest
 from tests.corpus import CUTILE_MISSING, CorpusKernel, cutile_available, cutile_kernels
 
 from tilewright.bytecode import read
-from tilewright.cpu.prepare import STEPS, prepared
+from tilewright.cpu.prepare import prepared, steps
+from tilewright.cpu.target import cpu_target
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.lowering import lower_to_tileaa
 from tilewright.passes import PIPELINES
@@ -18,7 +19,7 @@ KERNELS = [k for k in cutile_kernels() if not k.refusal] if cutile_available() e
 
 
 def test_the_steps_are_those_of_the_pipeline() -> None:
-    assert [step.name for step in STEPS] == list(PIPELINES["cpu"])
+    assert [step.name for step in steps()] == list(PIPELINES["cpu"])
 
 
 @pytest.mark.skipif(not cutile_available(), reason=CUTILE_MISSING)
@@ -28,6 +29,6 @@ def test_nothing_equal_is_left(kernel: CorpusKernel) -> None:
     """Nor a mask that loops do not change."""
     module = lower_to_tileaa(read(kernel.export())).module
     for function in [op for op in module.walk() if isinstance(op, FuncOp)]:
-        found = prepared(function, Remarks())
+        found = prepared(function, Remarks(), cpu_target())
         assert not has_equal(found)
         assert not hoistable(found)

@@ -109,7 +109,7 @@ def _kernel(
         )
     functions = {op.symbol: op for op in module.ops if isinstance(op, FuncOp)}
     func = without_calls(kernels[entry], functions, refuse, plugins=options.plugins)
-    return prepared(func, remarks)
+    return prepared(func, remarks, cpu_target(options.cpu))
 
 
 def _globals(module: ModuleOp) -> dict[str, Operation]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
+from tilewright.cpu.target import CpuTarget
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.lowering.calls import copy_function
 from tilewright.passes.tileaa.cleanup import MergeEqual, has_equal
@@ -32,6 +33,12 @@ from tilewright.passes.tileaa.single_reductions import (
     single_reductions,
 )
 from tilewright.passes.tileaa.sink_stores import SinkStores, sink_stores, sinkable
+from tilewright.passes.tileaa.split_carried import (
+    REGISTER_BYTES,
+    SplitCarried,
+    split_carried,
+    too_large,
+)
 from tilewright.passes.tileaa.split_divisions import (
     SplitDivisions,
     divisions,
@@ -57,13 +64,16 @@ _MERGES = Step(
     lambda function, remarks: MergeEqual().rewrite_function(function),
 )
 
-#: In the order of the pipeline ``cpu`` (``passes.pipelines``).
-STEPS = (
+#: The first steps of the pipeline ``cpu``, in its order (``passes.pipelines``), up to the one that asks how many registers there are.
+_FIRST = (
     Step(UnrollLoops.name, short_loops, unroll_loops),
     _MERGES,
     Step(HoistMasks.name, hoistable, lambda function, remarks: hoist_masks(function)),
     Step(SinkStores.name, sinkable, lambda function, remarks: sink_stores(function)),
     Step(WeakenAtomics.name, ordered_updates, weaken_atomics),
+)
+#: Those behind it.
+_LAST = (
     Step(ConstantPowers.name, powers_of, constant_powers),
     Step(
         NarrowComparisons.name,
@@ -85,13 +95,23 @@ STEPS = (
 )
 
 
-def prepared(func: FuncOp, remarks: Remarks) -> FuncOp:
-    """The function after the pipeline ``cpu``: itself where no pass finds anything, else a copy.
+def steps(register_bytes: int = REGISTER_BYTES) -> tuple[Step, ...]:
+    """The steps of the pipeline ``cpu``, for a processor whose vector registers take so many bytes."""
+    split = Step(
+        SplitCarried.name,
+        lambda function: too_large(function, register_bytes),
+        lambda function, remarks: split_carried(function, remarks, register_bytes),
+    )
+    return (*_FIRST, split, *_LAST)
+
+
+def prepared(func: FuncOp, remarks: Remarks, target: CpuTarget) -> FuncOp:
+    """The function after the pipeline ``cpu`` for a processor: itself where no pass finds anything, else a copy.
 
     Each pass is asked about what those before it made: some reductions can be merged only once others have become views.
     """
     found = func
-    for step in STEPS:
+    for step in steps(target.vector_registers * target.vector_bits // 8):
         if not step.candidates(found):
             continue
         if found is func:

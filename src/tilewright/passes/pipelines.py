@@ -62,6 +62,7 @@ from tilewright.passes.tileaa.pick_elements import PickElements
 from tilewright.passes.tileaa.relax import RelaxTokens
 from tilewright.passes.tileaa.single_reductions import SingleReductions
 from tilewright.passes.tileaa.sink_stores import SinkStores
+from tilewright.passes.tileaa.split_carried import SplitCarried
 from tilewright.passes.tileaa.split_divisions import SplitDivisions
 from tilewright.passes.tileaa.unroll_loops import UnrollLoops
 from tilewright.passes.tileaa.weaken_atomics import WeakenAtomics
@@ -182,6 +183,7 @@ PASSES = PassTable(
         NarrowIntegers,
         PickElements,
         SingleReductions,
+        SplitCarried,
         SplitDivisions,
         UnrollLoops,
         MergeReductions,
@@ -242,6 +244,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "hoist-masks",
         "sink-stores",
         "weaken-atomics",
+        "split-carried",
         "constant-powers",
         "narrow-comparisons",
         "halve-products",

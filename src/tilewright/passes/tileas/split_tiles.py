@@ -153,12 +153,24 @@ def _bytes_of_threads(op: DotOp) -> int:
     return sum(prod(T.dims_of(value.type)) * element_bytes(value.type) for value in (op.a, op.b))
 
 
-def split_into(func: FuncOp, parts: int) -> None:
+def split_into(func: FuncOp, parts: int, *, loops_once: bool = False) -> None:
     """Let the blocks of a kernel work through their tiles in ``parts`` parts, in place.
 
+    ``loops_once``: no loop carries a tile as a whole, or along two axes, beside its parts.
     Raises ``CannotSplitError``, and changes nothing, if they cannot.
     """
-    _Rewriting(func, _analyse(func, parts), parts).run()
+    found = _analyse(func, parts)
+    if loops_once:
+        _check_loops(func, found)
+    _Rewriting(func, found, parts).run()
+
+
+def _check_loops(func: FuncOp, found: _Demands) -> None:
+    for op in func.walk():
+        if isinstance(op, scf.ForOp):
+            forms = [found.forms.get(each, set()) for each in tile_ops.tiles_of(op.results)]
+            if not all(map(_is_along_one, forms)):
+                raise CannotSplitError("a loop carries a tile that is needed as a whole, too")
 
 
 # What is needed in parts.

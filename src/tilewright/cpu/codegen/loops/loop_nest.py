@@ -315,7 +315,7 @@ class LoopNest:
 
     def linear(self, coords: Coords, strides: Sequence[int]) -> Index:
         """The sum of positions times strides. What is known of a vector's base goes to its offsets, so
-        that it does not spoil how the rest is aligned."""
+        that it does not spoil how the rest is aligned; only what that is aligned by goes to the base, if bits would meet else."""
         parts = [self.times(i, s) for i, s in zip(coords, strides, strict=True)]
         if all(part.offsets is None for part in parts):
             return self.sum(parts)
@@ -323,8 +323,10 @@ class LoopNest:
         total = self.sum(
             [Index(0, p.offsets, alignment(0)) if isinstance(p.base, int) else p for p in parts]
         )
-        offsets = tuple(offset + known for offset in total.offsets or ())
-        return Index(total.base, offsets, total.align)
+        base, align = total.base, total.align
+        if max(total.offsets or (0,)) + known >= align:
+            base, known = self._base("add", base, known - known % align), known % align
+        return Index(base, tuple(offset + known for offset in total.offsets or ()), align)
 
     def _sum(self, lhs: Index, rhs: Index) -> Index:
         if lhs.offsets is None or rhs.offsets is None:

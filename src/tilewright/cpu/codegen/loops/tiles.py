@@ -27,7 +27,7 @@ from tilewright.cpu.codegen.loops.indices import (
     lanes_in,
 )
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
-from tilewright.cpu.codegen.loops.windows import of_pairs, put_together, windows
+from tilewright.cpu.codegen.loops.windows import of_pairs, put_together, windows_of_any_length
 from tilewright.numerics.strides import row_major
 
 
@@ -457,18 +457,19 @@ class Strided(Tile):
             if index.offsets is not None and is_run(index.offsets) and row.is_due(nest):
                 row.fetch(nest, index)
         extent = 1 + sum((d - 1) * s for d, s in zip(self.dims, self.strides, strict=True))
-        held = None if index.offsets is None or is_run(index.offsets) else windows(index, extent)
+        run = index.offsets is None or is_run(index.offsets)
+        held = None if run else windows_of_any_length(index, extent)
         if held is None or len(set(index.offsets or ())) == 1:
             return load_at(nest, self.pointer, self.element, index, lanes)
         offsets = index.offsets or ()
-        parts = [self._window(nest, window, lanes) for window in held]
+        parts = [self._window(nest, window) for window in held]
         return nest.emit(parts, lambda b, *found: put_together(b, found, held, offsets))
 
-    def _window(self, nest: LoopNest, window: Index, lanes: int) -> Lane:
+    def _window(self, nest: LoopNest, window: Index) -> Lane:
         """What lies in a window, loaded once in a nest."""
 
         def make() -> Lane:
-            return load_at(nest, self.pointer, self.element, window, lanes)
+            return load_at(nest, self.pointer, self.element, window, lanes_in((window,)))
 
         return nest.once(("window", id(self.pointer), window.key), make)
 

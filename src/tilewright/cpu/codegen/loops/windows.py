@@ -1,7 +1,7 @@
 """Lanes that are near one another in memory but not in order: loaded as they lie, and permuted in registers.
 
 Reading inner axes in another shape, every other element, or one element several times takes elements from a few aligned
-windows, each as long as the vector.
+windows, each as long as the vector, or in memory of ours as what the places are known to be multiples of.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from llvmlite import ir
 
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.types import Builder, Value
-from tilewright.cpu.codegen.loops.indices import Index
+from tilewright.cpu.codegen.loops.indices import Index, alignment
 
 #: From how many windows a vector is put together.
 _MOST_WINDOWS = 4
+#: Single elements are gathered.
+_SHORTEST_WINDOW = 2
 
 
 def windows(index: Index, extent: int) -> list[Index] | None:
@@ -35,14 +37,47 @@ def windows(index: Index, extent: int) -> list[Index] | None:
     ]
 
 
+def windows_of_any_length(index: Index, extent: int) -> list[Index] | None:
+    """Windows below ``extent`` that have all lanes of an index, and may be shorter than it where its base is not a multiple of its
+    length; None where gathering them is better."""
+    offsets, whole = index.offsets, windows(index, extent)
+    if offsets is None or whole is not None:
+        return whole
+    length = min(index.align, alignment(extent), len(offsets))
+    if length < _SHORTEST_WINDOW:
+        return None
+    found: list[Index] = []
+    for number in sorted({offset // length for offset in offsets}):
+        window = tuple(range(number * length, (number + 1) * length))
+        before = found[-1].offsets if found else None
+        # One behind another of its length are one.
+        if before and before[-1] + 1 == window[0] and len(before) == length < len(offsets):
+            window = before + window
+            found.pop()
+        found.append(Index(index.base, window, index.align))
+    return found if len(found) <= _MOST_WINDOWS else None
+
+
 def put_together(
     b: Builder, found: Sequence[Value], held: Sequence[Index], offsets: Sequence[int]
 ) -> Value:
     """The elements at these offsets, of the windows and what was found there."""
     lanes = len(offsets)
-    first = [window.offsets[0] if window.offsets else 0 for window in held]
-    place = {start // lanes: number for number, start in enumerate(first)}
-    return moved(b, [(found[place[offset // lanes]], offset % lanes) for offset in offsets])
+    places = {
+        offset: (value, lane)
+        for value, window in zip((_lengthened(b, each, lanes) for each in found), held, strict=True)
+        for lane, offset in enumerate(window.offsets or ())
+    }
+    return moved(b, [places[offset] for offset in offsets])
+
+
+def _lengthened(b: Builder, value: Value, lanes: int) -> Value:
+    """A vector with lanes behind it that nobody asks for, if it has fewer."""
+    count = llvm.lanes_of(value.type)
+    if count == lanes:
+        return value
+    order = [*range(count), *[count] * (lanes - count)]
+    return llvm.shuffle(b, value, llvm.undefined(value.type), order)
 
 
 def moved(b: Builder, wanted: Sequence[tuple[Value, int]]) -> Value:

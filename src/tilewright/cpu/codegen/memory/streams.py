@@ -120,11 +120,12 @@ def far_from_reads(
 
 
 def _address_read(b: Builder, tile: Tile) -> Value | None:
-    """Where a tile begins that is read from memory; None for others, and where no formula tells."""
+    """Where a tile begins that is read from memory; None for others, and where no formula tells. Nobody asks where a tile of the stack
+    lies: it would have to stay there."""
     if isinstance(tile, ViewLoad):
         return b.ptrtoint(tile.place.pointer, I64)
     if isinstance(tile, Strided):
-        return b.ptrtoint(tile.pointer, I64)
+        return None if tile.is_on_stack else b.ptrtoint(tile.pointer, I64)
     access = tile.through_pointers
     reached = None if access is None else reach(b, access.pointers, access.whole_mask)
     return None if reached is None else reached.first

@@ -7,7 +7,6 @@ from tests.corpus import CUTILE_MISSING, CorpusKernel, cutile_available, cutile_
 
 from tilewright.bytecode import read
 from tilewright.cpu.prepare import prepared, steps
-from tilewright.cpu.target import cpu_target
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.lowering import lower_to_tileaa
 from tilewright.passes import PIPELINES
@@ -29,6 +28,6 @@ def test_nothing_equal_is_left(kernel: CorpusKernel) -> None:
     """Nor a mask that loops do not change."""
     module = lower_to_tileaa(read(kernel.export())).module
     for function in [op for op in module.walk() if isinstance(op, FuncOp)]:
-        found = prepared(function, Remarks(), cpu_target())
+        found = prepared(function, Remarks())
         assert not has_equal(found)
         assert not hoistable(found)

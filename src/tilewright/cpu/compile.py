@@ -109,7 +109,8 @@ def _kernel(
         )
     functions = {op.symbol: op for op in module.ops if isinstance(op, FuncOp)}
     func = without_calls(kernels[entry], functions, refuse, plugins=options.plugins)
-    return prepared(func, remarks, cpu_target(options.cpu))
+    target = cpu_target(options.cpu)
+    return prepared(func, remarks, target.vector_registers * target.vector_bits // 8)
 
 
 def _globals(module: ModuleOp) -> dict[str, Operation]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
-from tilewright.cpu.target import CpuTarget
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.lowering.calls import copy_function
 from tilewright.passes.tileaa.cleanup import MergeEqual, has_equal
@@ -105,13 +104,14 @@ def steps(register_bytes: int = REGISTER_BYTES) -> tuple[Step, ...]:
     return (*_FIRST, split, *_LAST)
 
 
-def prepared(func: FuncOp, remarks: Remarks, target: CpuTarget) -> FuncOp:
-    """The function after the pipeline ``cpu`` for a processor: itself where no pass finds anything, else a copy.
+def prepared(func: FuncOp, remarks: Remarks, register_bytes: int = REGISTER_BYTES) -> FuncOp:
+    """The function after the pipeline ``cpu``, for a processor whose vector registers take so many bytes: itself where no pass finds
+    anything, else a copy.
 
     Each pass is asked about what those before it made: some reductions can be merged only once others have become views.
     """
     found = func
-    for step in steps(target.vector_registers * target.vector_bits // 8):
+    for step in steps(register_bytes):
         if not step.candidates(found):
             continue
         if found is func:

@@ -25,9 +25,10 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tilewright.analysis.tileaa.equality import same_places, same_value
 from tilewright.analysis.tileaa.geometry import Axis, Extent, source_of_assumes, view_axes
-from tilewright.cpu.codegen.analysis import effects
+from tilewright.cpu.codegen.analysis import cost_model, effects
 from tilewright.cpu.codegen.analysis.plan import Plan
 from tilewright.cpu.codegen.ir.elements import element_of
+from tilewright.dialects import facts
 from tilewright.dialects.arith import IndexConversion
 from tilewright.dialects.cuda_tile.types import MAX_TILE_ELEMENTS
 from tilewright.dialects.declare import int_property
@@ -74,6 +75,8 @@ _JAMMED_BYTES = 2 << 10
 _LONGEST = 500
 #: The same without a reduction or product, where rows come along less often.
 _LONGEST_PLAIN = 150
+#: What may be computed again for each row: so much, as ``facts.cost`` counts, or so small a part of what is computed for it anyway.
+_REPEATED_COST, _REPEATED_SHARE = 8, 4
 #: Products of more rows read their right operand from packed panels.
 _FEW_ROWS = 16
 
@@ -303,7 +306,7 @@ def _row_by_row(
         except CannotWidenError:
             continue
         height = rows_of(tall)
-        if height > 1 and _rows_are_apart(function, tall):
+        if height > 1 and _rows_are_apart(function, tall) and not _repeats_work(function, tall):
             function, made = thinned(function, tall)
             origin = _traced(made, origin)
             heights.append((other, height))
@@ -317,6 +320,19 @@ def _row_by_row(
         function, made = widened(function, found, factor)
         origin = _traced(made, origin)
     return Strips(function, origin, axis, factor, row, strides, heights=tuple(heights))
+
+
+def _repeats_work(function: FuncOp, found: Widths) -> bool:
+    """Whether much of what is computed for a row is the same for all rows of a block, which would do it once."""
+    shared, own = 0, 0
+    for op in function.walk():
+        if op.results and cost_model.is_lazy(op) and prod(T.dims_of(op.results[0].type)) > 1:
+            cost = facts.cost(op)
+            if op.results[0] in found.side:
+                own += cost
+            else:
+                shared += cost
+    return shared > _REPEATED_COST and shared * _REPEATED_SHARE > own
 
 
 def _rows_are_apart(function: FuncOp, found: Widths) -> bool:

@@ -93,6 +93,9 @@ _FEWEST_BLOCKS = 4
 _ROWS_AT_ONCE = 8
 #: How long rows may be that are taken apart in registers (``loops.strided_lanes``), and how many there are at least.
 _NEAR, _FEWEST_ROWS = 4, 8
+_IN_SQUARES = "as many short rows as vectors have lanes are reduced together"
+#: How many tiles are read at most for short rows that are reduced together, once for each element of a row.
+_MOST_IN_SQUARE = 400
 
 
 @lowers("reduce")
@@ -116,6 +119,9 @@ def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
     elif _lanes_are_rows(f, combination, rest):
         f.unit.remarks.add("loop", ACROSS_ROWS, op)
         make = _across_rows
+    elif _are_in_squares(f, combination, rest):
+        f.unit.remarks.add("loop", _IN_SQUARES, op)
+        make = _in_squares
     if make is _across_rows and _has_wide_rows(f, combination, rest):
         make = _row_by_row
     if make is not _in_order:
@@ -341,6 +347,47 @@ def _lanes_are_rows(f: FunctionEmitter, combination: Combination, rest: tuple[in
     if lanes == 1 or lanes < f.lanes(combination.tiles, dims[axis]):
         return False
     return lanes_may_be_rows(f.builder, combination, rows, lanes)
+
+
+def _are_in_squares(f: FunctionEmitter, combination: Combination, rest: tuple[int, ...]) -> bool:
+    """Whether as many short rows as vectors have lanes are reduced together."""
+    extent, tiles = combination.dims[combination.axis], combination.tiles
+    if not rest or combination.is_long or combination.chooses:
+        return False
+    if combination.has_floats and f.unit.reshapes_blocks:
+        return False
+    lanes = f.lanes(tiles, extent)
+    few = extent * len(list(walk(*tiles))) <= _MOST_IN_SQUARE
+    return few and lanes > _NEAR and extent <= lanes * _ACCUMULATORS <= rest[-1] * _ACCUMULATORS
+
+
+def _in_squares(
+    f: FunctionEmitter,
+    combination: Combination,
+    rest: tuple[int, ...],
+    targets: Sequence[Strided],
+    masked: bool,
+) -> list[Value]:
+    """As many rows as vectors have lanes come to one vector each, and these to one in which each lane is what a row comes to."""
+    nest = LoopNest(f.builder, masked=masked, work=f.now)
+    extent = combination.dims[combination.axis]
+    lanes = f.lanes(combination.tiles, extent)
+    coords = [nest.loop(size) for size in rest[:-1]]
+    first = nest.loop(rest[-1], lanes)
+
+    def elements(at: Index) -> list[Value]:
+        here = [*coords, nest.high_bits(at, lanes)]
+        parts = [
+            elements_at(nest, combination, here, Index(number, at.offsets, lanes))
+            for number in range(0, extent, lanes)
+        ]
+        return _together(nest, combination, [value for part in parts for value in part])
+
+    row = _Row(nest, combination, lanes, elements)
+    found = row.combined(nest.times(first, lanes), lanes, lanes)
+    put_at(nest, targets, (*coords, row.vector(first)), found)
+    nest.close_all()
+    return []
 
 
 def _row_by_row(

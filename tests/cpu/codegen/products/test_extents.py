@@ -231,6 +231,59 @@ def _remarks(module: Any) -> str:
     return "\n".join(str(remark) for remark in remarks)
 
 
+def _batches(element: str, result: str, dims: tuple[int, int, int, int]) -> Any:
+    """``c = a b`` of each matrix of a batch, by tiles of some matrices, m x k and k x n."""
+    module = ModuleBuilder()
+    arrays = {"a": ptr(element), "b": ptr(element), "c": ptr(result)}
+    with module.entry("k", arrays | dict.fromkeys(("count", "m", "n", "depth"), "i32")) as k:
+        many, rows, columns, terms = dims
+        count, m, n, depth = k.args.count, k.args.m, k.args.n, k.args.depth
+
+        def view(base: Value, shape: list[Any], size: tuple[int, ...]) -> Any:
+            strides = [shape[1] * shape[2], shape[2], 1]
+            whole = k.make_tensor_view(base, shape=[count, *shape[1:]], strides=strides)
+            return k.partition(whole, tile=size, padding="zero")
+
+        first, zero = k.get_tile_block_id()[0], k.constant(0, "i32")
+        left, right, after = (
+            view(k.args.a, [count, m, depth], (many, rows, terms)),
+            view(k.args.b, [count, depth, n], (many, terms, columns)),
+            view(k.args.c, [count, m, n], (many, rows, columns)),
+        )
+        a, _ = k.load_view_tko(left, [first, zero, zero])
+        b, _ = k.load_view_tko(right, [first, zero, zero])
+        total = k.zeros((many, rows, columns), result)
+        found = k.mma(a, b, total)
+        k.store_view_tko(found, after, [first, zero, zero])
+    return module.build()
+
+
+@pytest.mark.rotates(2)
+@pytest.mark.parametrize("dims", [(4, 32, 32, 32), (1, 16, 64, 32), (2, 64, 32, 16)], ids=str)
+@pytest.mark.parametrize("element", ["f32", "f64", "bf16", "i8"])
+@pytest.mark.parametrize("checked", [False, True])
+def test_nothing_outside_gets_into_batches(
+    element: str, dims: tuple[int, int, int, int], checked: bool
+) -> None:
+    result = {"f64": "f64", "i8": "i32"}.get(element, "f32")
+    dtype, filling = dtype_of(element), 77 if element == "i8" else np.nan
+    options = LaunchOptions(threads=1, checked=checked)
+    program = Program(_batches(element, result, dims), options=options)
+    many, rows, columns, terms = dims
+    for count, m, n, depth in ((9, 12, 20, 13), (3, rows, columns, terms), (5, 1, columns, 2)):
+        rng = np.random.default_rng(count)
+        a, b = (
+            among_others(rng.integers(-4, 5, shape).astype(dtype), filling)
+            for shape in ((count, m, depth), (count, depth, n))
+        )
+        around = among_others(np.full((count, m, n), 5, dtype_of(result)), 3)
+        program.launch("k", -(-count // many), (a, b, around, count, m, n, depth))
+        wanted = a.astype(np.float64) @ b.astype(np.float64)
+        np.testing.assert_array_equal(around.astype(np.float64), wanted, err_msg=str((count, m)))
+        assert around.base is not None
+        assert (around.base[:4096] == 3).all() and (around.base[-4096:] == 3).all(), (count, m)
+
+
 def test_remarks_tell_what_is_left_out() -> None:
     zero = ("zero", "zero")
     assert "no rows, columns, terms of zeros are computed" in _remarks(_of_padding(_stored, zero))

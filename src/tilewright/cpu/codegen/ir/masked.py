@@ -26,6 +26,8 @@ _FEWEST_BYTES = 4
 _ASKED_FOR, _AHEAD = 32, 128
 #: The lanes of a mask are counted in words.
 _MOST_LANES = 64
+#: Of how many bits mask registers hold parts that they take from other registers as they are.
+_MASK_BITS = (8, 16, 32, 64)
 #: So many lanes are stored by one branch for each, where not all are.
 _FEW_LANES = 4
 
@@ -83,9 +85,13 @@ def mask_where(b: Builder, mask: Value, holds: Value) -> Value:
     """A mask of several lanes, all off unless a condition holds.
 
     AVX holds masks in words as wide as the elements. A mask that was found once for many rows is kept in such words, which the
-    condition of each row turns off; LLVM would take them to shorter words and back.
+    condition of each row turns off; LLVM would take them to shorter words and back. With AVX-512 the condition is a number of as many
+    bits: LLVM would put it into all lanes of a vector, to compare them.
     """
     target, lanes = llvm.target_of(b), llvm.lanes_of(mask.type)
+    if target.has("avx512f") and lanes in _MASK_BITS and not isinstance(holds, ir.Constant):
+        bits = b.sext(holds, ir.IntType(lanes))
+        return b.and_(mask, b.bitcast(bits, ir.VectorType(I1, lanes)))
     few = lanes * 8 < 32
     if few or not target.has("avx2") or target.has("avx512f") or isinstance(mask, ir.Constant):
         return b.and_(mask, llvm.splat(b, holds, lanes))

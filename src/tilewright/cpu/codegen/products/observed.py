@@ -32,7 +32,7 @@ def find_observed(ops: Iterable[Operation], plan: Plan) -> dict[DotOp, Observed]
     """The products of a function that only stores observe, whose places can be told before the product is made."""
     found: dict[DotOp, Observed] = {}
     for op in ops:
-        if not isinstance(op, DotOp) or len(T.dims_of(op.result.type)) != 2:
+        if not isinstance(op, DotOp):
             continue
         stores = _observers(op)
         anchor = None if not stores else _in_block_of(op, stores[0][0])
@@ -55,9 +55,11 @@ def _in_block_of(op: Operation, store: Operation) -> Operation | None:
 
 def _observers(op: DotOp) -> list[tuple[TiledStoreOp, Axes]] | None:
     """The stores that a product reaches; None where anything else sees an element of it."""
+    rank = len(T.dims_of(op.result.type))
+    matrix = (rank - 2, rank - 1)
     stores: list[tuple[TiledStoreOp, Axes]] = []
-    pending: list[tuple[SSAValue, Axes]] = [(op.result, (0, 1))]
-    seen: dict[SSAValue, Axes] = {op.result: (0, 1)}
+    pending: list[tuple[SSAValue, Axes]] = [(op.result, matrix)]
+    seen: dict[SSAValue, Axes] = {op.result: matrix}
     while pending:
         value, axes = pending.pop()
         for use in value.uses:

@@ -9,7 +9,7 @@ import pytest
 from tests.cpu.codegen.differential import variants
 
 from tilewright import LaunchOptions
-from tilewright.builder import ModuleBuilder, ptr
+from tilewright.builder import ModuleBuilder, Value, ptr
 from tilewright.cpu import Program
 from tilewright.cpu.compile import compile_kernel
 from tilewright.lowering import lower_to_tileaa
@@ -74,3 +74,37 @@ def test_a_remark_tells(dims: tuple[int, ...]) -> None:
     compiled = compile_kernel(lower_to_tileaa(module).module)
     assert any("short rows" in str(each.message) for each in compiled.remarks)
     assert "vector.reduce" not in compiled.llvm_ir
+
+
+@pytest.mark.parametrize("dims", [(16, 8), (32, 16), (2, 16, 32), (64, 64), (32, 128)])
+@pytest.mark.parametrize("element", ["i32", "i64", "i8"])
+def test_rows_that_keep_their_order(element: str, dims: tuple[int, ...]) -> None:
+    """Functions ``a x + b``, one after the other: which comes first tells."""
+    module, count, rest = ModuleBuilder(), int(np.prod(dims)), dims[:-1]
+    with module.entry("k", dict.fromkeys(("x", "y", "z"), ptr(element))) as k:
+
+        def places(base: Value, shape: tuple[int, ...]) -> Value:
+            at = k.reshape(k.arange(int(np.prod(shape))), shape=shape)
+            one = k.reshape(base, shape=[1] * len(shape))
+            return k.offset(k.broadcast(one, shape=shape), at)
+
+        a, _ = k.load_ptr_tko(places(k.args.x, dims))
+        b, _ = k.load_ptr_tko(places(k.args.y, dims))
+        found = k.reduce(
+            [a, b],
+            len(dims) - 1,
+            [1, 0],
+            lambda k, c, before, d, other: [c * before, c * other + d],
+        )
+        for base, value in zip(
+            (k.args.z, k.offset(k.args.z, k.constant(int(np.prod(rest)), "i32"))), found
+        ):
+            k.store_ptr_tko(places(base, rest), value)
+    rng = np.random.default_rng(len(dims))
+    x, y = (rng.integers(-3, 4, count).astype(dtype_of(element)) for _ in range(2))
+    built = module.build()
+    expected, after = (np.zeros(2 * int(np.prod(rest)), x.dtype) for _ in range(2))
+    Reference(built).launch("k", 1, (x, y, expected))
+    for options in variants("order", element, dims):
+        Program(built, options=LaunchOptions(**options)).launch("k", 1, (x, y, after))
+        assert after.tobytes() == expected.tobytes(), options

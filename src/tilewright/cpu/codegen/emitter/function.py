@@ -41,7 +41,7 @@ from tilewright.cpu.codegen.ir.elements import I8, I64, Element, element_of
 from tilewright.cpu.codegen.ir.outlining import Part
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops import even_odd, held
-from tilewright.cpu.codegen.loops.fills import flattened, side_by_side
+from tilewright.cpu.codegen.loops.fills import as_before, flattened, side_by_side
 from tilewright.cpu.codegen.loops.in_registers import Stage, fill_by_runs
 from tilewright.cpu.codegen.loops.indices import Coords, Index
 from tilewright.cpu.codegen.loops.lane_strides import needs_alignment
@@ -434,6 +434,9 @@ class FunctionEmitter:
             limits = ()
         if (flat := flattened(pairs, lanes)) is not None:
             pairs, limits = flat, ()
+        elif len(pairs) == 1 and (before := as_before(pairs[0], lanes)) is not None:
+            self.fill([before])
+            return
         elif len(pairs) == 1 and is_dense(target) and type(target) is Strided and self.has_room:
             target, tile = pairs[0]
             if (joined := tile.rows_as_one(self.builder, lanes)) is not None:

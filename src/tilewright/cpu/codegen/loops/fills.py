@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 from llvmlite import ir
@@ -73,6 +74,45 @@ def flattened(pairs: Sequence[Fill], lanes: int) -> list[Fill] | None:
         row = Mapped(tile.element, (count,), tile, reshaped(dims, (count,)))
         found.append((Strided(target.element, (count,), target.pointer, (1,), target.slot), row))
     return found
+
+
+def as_before(pair: Fill, lanes: int) -> Fill | None:
+    """The same in the shape that a tile had before it was reshaped to rows shorter than vectors, if it was; else None."""
+    target, tile = pair
+    if not is_dense(target) or not tile.dims or tile.dims[-1] >= lanes:
+        return None
+    found = _before(tile, {})
+    if found is None or not found.dims or found.dims[-1] <= tile.dims[-1]:
+        return None
+    strides = row_major(found.dims)
+    return Strided(target.element, found.dims, target.pointer, strides, target.slot), found
+
+
+def _before(tile: Tile, known: dict[int, Tile | None]) -> Tile | None:
+    """A tile, and what it is computed from, before a reshape; None where it is of something else, too."""
+    if id(tile) not in known:
+        known[id(tile)] = None
+        if isinstance(tile, Mapped) and tile.mapping is reshaped(tile.source.dims, tile.dims):
+            known[id(tile)] = _before(tile.source, known) or tile.source
+        elif isinstance(tile, Elementwise):
+            known[id(tile)] = _computed_before(tile, known)
+    return known[id(tile)]
+
+
+def _computed_before(tile: Elementwise, known: dict[int, Tile | None]) -> Tile | None:
+    numbers = [isinstance(each, Uniform) for each in tile.operands]
+    found = [_before(each, known) for each in tile.operands]
+    shapes = {each.dims for each in found if each is not None}
+    if len(shapes) != 1 or not all(
+        each or number for each, number in zip(found, numbers, strict=True)
+    ):
+        return None
+    (dims,) = shapes
+    operands = tuple(
+        replace(own, dims=dims) if each is None else each
+        for each, own in zip(found, tile.operands, strict=True)
+    )
+    return Elementwise(tile.element, dims, operands, tile.emit, tile.name, tile.unit)
 
 
 def _reads_anywhere(tile: Tile) -> bool:

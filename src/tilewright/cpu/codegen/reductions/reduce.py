@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from llvmlite import ir
@@ -96,6 +97,9 @@ _NEAR, _FEWEST_ROWS = 4, 8
 _IN_SQUARES = "as many short rows as vectors have lanes are reduced together"
 #: How many tiles are read at most for short rows that are reduced together, once for each element of a row.
 _MOST_IN_SQUARE = 400
+#: Of how many bytes what is kept of rows is in the first cache with what they are read from, and of how many vectors a row comes to one
+#: in so few steps that its lanes coming together would take as long.
+_MOST_KEPT, _LONGEST_KEPT = 8 << 10, 16
 
 
 @lowers("reduce")
@@ -129,14 +133,22 @@ def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
         _, words = _lanes(f, combination) if along else _lanes_across(f, combination, rest)
         if words:
             f.unit.remarks.add("loop", even_odd.REMARK, op)
+    later = make is _along_rows and _come_together_later(f, combination, rest)
+    into = targets
+    if later:
+        f.unit.remarks.add("loop", _IN_SQUARES, op)
+        lanes, _ = _lanes(f, combination)
+        into = [f.buffer(element, (*rest, lanes), f.now) for element in combination.elements]
 
     def one(masked: bool) -> list[Value]:
         if make is not _along_rows or combination.neutral is None:
-            return make(f, combination, rest, targets, masked)
-        return _versions_along_rows(f, op, combination, rest, targets, masked)
+            return make(f, combination, rest, into, masked)
+        return _versions_along_rows(f, op, combination, rest, into, masked)
 
     found = f.versions(guards(*combination.tiles), one)
     f.settle()
+    if later:
+        _from_lanes(f, combination, rest, into, targets)
     for position, result in enumerate(op.results):
         f.values[result] = targets[position] if rest else found[position]
         if wide:
@@ -350,15 +362,32 @@ def _lanes_are_rows(f: FunctionEmitter, combination: Combination, rest: tuple[in
 
 
 def _are_in_squares(f: FunctionEmitter, combination: Combination, rest: tuple[int, ...]) -> bool:
-    """Whether as many short rows as vectors have lanes are reduced together."""
+    """Whether as many short rows as vectors have lanes are reduced together, written out."""
     extent, tiles = combination.dims[combination.axis], combination.tiles
-    if not rest or combination.is_long or combination.chooses:
+    if not _fill_squares(f, combination, rest, f.lanes(tiles, extent)):
         return False
-    if combination.has_floats and f.unit.reshapes_blocks:
-        return False
-    lanes = f.lanes(tiles, extent)
     few = extent * len(list(walk(*tiles))) <= _MOST_IN_SQUARE
-    return few and lanes > _NEAR and extent <= lanes * _ACCUMULATORS <= rest[-1] * _ACCUMULATORS
+    return few and extent <= f.lanes(tiles, extent) * _ACCUMULATORS
+
+
+def _come_together_later(
+    f: FunctionEmitter, combination: Combination, rest: tuple[int, ...]
+) -> bool:
+    """Whether what rows come to, lane by lane, is kept until as many of them as there are lanes come to numbers together."""
+    lanes, _ = _lanes(f, combination)
+    if combination.neutral is None or not _fill_squares(f, combination, rest, lanes):
+        return False
+    size = prod(rest) * lanes * max(element.buffer_bytes for element in combination.elements)
+    return size <= _MOST_KEPT and combination.dims[combination.axis] <= lanes * _LONGEST_KEPT
+
+
+def _fill_squares(
+    f: FunctionEmitter, combination: Combination, rest: tuple[int, ...], lanes: int
+) -> bool:
+    """Whether there are rows enough to have as many as lanes at once."""
+    if not rest or combination.is_long or combination.chooses or lanes <= _NEAR:
+        return False
+    return rest[-1] >= lanes and not (combination.has_floats and f.unit.reshapes_blocks)
 
 
 def _in_squares(
@@ -372,22 +401,59 @@ def _in_squares(
     nest = LoopNest(f.builder, masked=masked, work=f.now)
     extent = combination.dims[combination.axis]
     lanes = f.lanes(combination.tiles, extent)
-    coords = [nest.loop(size) for size in rest[:-1]]
-    first = nest.loop(rest[-1], lanes)
 
-    def elements(at: Index) -> list[Value]:
-        here = [*coords, nest.high_bits(at, lanes)]
-        parts = [
-            elements_at(nest, combination, here, Index(number, at.offsets, lanes))
-            for number in range(0, extent, lanes)
-        ]
+    def in_lanes(row: Sequence[Index], place: Index) -> list[Value]:
+        places = (nest.shift(place, number) for number in range(0, extent, lanes))
+        parts = [elements_at(nest, combination, row, each) for each in places]
         return _together(nest, combination, [value for part in parts for value in part])
 
+    def in_order(row: Sequence[Index], place: Index) -> list[Value]:
+        return elements_at(nest, combination, row, place)
+
+    if combination.commutes:
+        _squares(nest, combination, (*rest, lanes), lanes, targets, in_lanes)
+    else:
+        _squares(nest, combination, (*rest, extent), lanes, targets, in_order)
+    return []
+
+
+def _from_lanes(
+    f: FunctionEmitter,
+    combination: Combination,
+    rest: tuple[int, ...],
+    kept: Sequence[Strided],
+    targets: Sequence[Strided],
+) -> None:
+    """What rows come to, of what is kept of them lane by lane."""
+    nest, lanes = LoopNest(f.builder, work=f.now), kept[0].dims[-1]
+
+    def kept_at(row: Sequence[Index], place: Index) -> list[Value]:
+        return [nest.vector(tile, (*row, place)) for tile in kept]
+
+    _squares(nest, combination, (*rest, lanes), lanes, targets, kept_at)
+
+
+def _squares(
+    nest: LoopNest,
+    combination: Combination,
+    dims: tuple[int, ...],
+    lanes: int,
+    targets: Sequence[Strided],
+    vector_at: Callable[[Sequence[Index], Index], list[Value]],
+) -> None:
+    """Combine the vectors of as many rows at once as these have lanes, neighbour with neighbour, to one with a number for each."""
+    *outer, rows, extent = dims
+    coords = [nest.loop(size) for size in outer]
+    first = nest.loop(rows, lanes)
+
+    def elements(at: Index) -> list[Value]:
+        row = Index(nest.high_bits(at, extent).base, None, 1)
+        return vector_at([*coords, row], nest.low_bits(at, extent))
+
     row = _Row(nest, combination, lanes, elements)
-    found = row.combined(nest.times(first, lanes), lanes, lanes)
+    found = row.combined(nest.times(first, extent), extent, lanes)
     put_at(nest, targets, (*coords, row.vector(first)), found)
     nest.close_all()
-    return []
 
 
 def _row_by_row(
@@ -493,7 +559,11 @@ def _along_rows(
         own = after[number * each : (number + 1) * each]
         if end is not None:
             own[:count] = _rest_of_row(nest, combination, row, end, run, own[:count])
-        values = _across_lanes(nest, combination, own)
+        if targets and len(targets[0].dims) > len(rest):
+            place = Index(0, tuple(range(lanes)), lanes)
+            put_at(nest, targets, (*row, place), _in_one_vector(nest, combination, own))
+            continue
+        values = combination.across_lanes(nest.inner, _in_one_vector(nest, combination, own))
         if targets:
             put_at(nest, targets, tuple(row), values)
     nest.close_all()
@@ -515,13 +585,13 @@ def _begun(
     return [value for row in rows for place in first for value in elements(row, place)]
 
 
-def _across_lanes(nest: LoopNest, combination: Combination, own: list[Value]) -> list[Value]:
-    """What the accumulators of a row come to."""
+def _in_one_vector(nest: LoopNest, combination: Combination, own: list[Value]) -> list[Value]:
+    """What the accumulators of a row come to, lane by lane."""
     found = _together(nest, combination, own)
     if nest.in_words:
         # So that all numbers of the row come together in the order that they do elsewhere.
         found = [even_odd.to_run(nest.inner, value) for value in found]
-    return combination.across_lanes(nest.inner, found)
+    return found
 
 
 def _lanes(f: FunctionEmitter, combination: Combination) -> tuple[int, bool]:
@@ -686,7 +756,7 @@ class _Row:
                 return self.elements(self.vector(self.nest.shift(base, first * apart)))
             half = size // 2
             sides = some(first, half), some(first + half, half)
-            part = self.lanes if count < self.lanes else near if size <= near else -near
+            part = self.lanes if count != self.lanes else near if size <= near else -near
             b = self.nest.inner
             return self.combination.step(b, *_neighbours(b, *sides, part))
 

@@ -247,3 +247,17 @@ def put_at(
     """Write the values at a place of each target."""
     for target, value in zip(targets, values, strict=True):
         store_at(nest, target.pointer, target.element, target.offset(nest, coords), value)
+
+
+def together(nest: LoopNest, combination: Combination, after: list[Value]) -> list[Value]:
+    """The accumulators of several rounds combined into those of one."""
+    b, count = nest.inner, len(combination.tiles)
+    rounds = len(after) // count
+    while rounds > 1:
+        half = rounds // 2 * count
+        pairs = [
+            combination.step(b, after[half + i : half + i + count], after[i : i + count])
+            for i in range(0, half, count)
+        ]
+        after, rounds = [value for pair in pairs for value in pair], rounds // 2
+    return after

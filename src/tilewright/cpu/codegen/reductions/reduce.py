@@ -14,8 +14,6 @@ changes nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 from llvmlite import ir
@@ -28,7 +26,7 @@ from tilewright.cpu.codegen.emitter.function import (
     vector_axis,
 )
 from tilewright.cpu.codegen.emitter.table import lowers
-from tilewright.cpu.codegen.emitter.vector_lengths import lanes_in_words, unroll_of, widest_bits
+from tilewright.cpu.codegen.emitter.vector_lengths import lanes_in_words, unroll_of
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import (
     ELEMENTS,
@@ -61,15 +59,18 @@ from tilewright.cpu.codegen.loops.tiles import (
 )
 from tilewright.cpu.codegen.memory.access import ViewLoad
 from tilewright.cpu.codegen.memory.pointers import PointerLoad
+from tilewright.cpu.codegen.reductions import squares
 from tilewright.cpu.codegen.reductions.combination import (
     Combination,
     combination_of,
     elements_at,
     put_at,
+    together,
     with_axis,
 )
 from tilewright.cpu.codegen.reductions.orientation import ACROSS_ROWS, lanes_may_be_rows
 from tilewright.cpu.codegen.reductions.scalar_bodies import combine_each
+from tilewright.cpu.codegen.reductions.squares import Row
 from tilewright.cpu.target import CpuTarget
 from tilewright.dialects.declare import enum_property, int_property
 from tilewright.dialects.nv_tileaa.ops.arithmetic import AddFOp
@@ -94,12 +95,6 @@ _FEWEST_BLOCKS = 4
 _ROWS_AT_ONCE = 8
 #: How long rows may be that are taken apart in registers (``loops.strided_lanes``), and how many there are at least.
 _NEAR, _FEWEST_ROWS = 4, 8
-_IN_SQUARES = "as many short rows as vectors have lanes are reduced together"
-#: How many tiles are read at most for short rows that are reduced together, once for each element of a row.
-_MOST_IN_SQUARE = 400
-#: Of how many bytes what is kept of rows is in the first cache with what they are read from, and of how many vectors a row comes to one
-#: in so few steps that its lanes coming together would take as long.
-_MOST_KEPT, _LONGEST_KEPT = 8 << 10, 16
 
 
 @lowers("reduce")
@@ -123,9 +118,9 @@ def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
     elif _lanes_are_rows(f, combination, rest):
         f.unit.remarks.add("loop", ACROSS_ROWS, op)
         make = _across_rows
-    elif _are_in_squares(f, combination, rest):
-        f.unit.remarks.add("loop", _IN_SQUARES, op)
-        make = _in_squares
+    elif squares.are_written_out(f, combination, rest):
+        f.unit.remarks.add("loop", squares.REMARK, op)
+        make = squares.in_squares
     if make is _across_rows and _has_wide_rows(f, combination, rest):
         make = _row_by_row
     if make is not _in_order:
@@ -133,11 +128,10 @@ def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
         _, words = _lanes(f, combination) if along else _lanes_across(f, combination, rest)
         if words:
             f.unit.remarks.add("loop", even_odd.REMARK, op)
-    later = make is _along_rows and _come_together_later(f, combination, rest)
-    into = targets
+    into, (lanes, _) = targets, _lanes(f, combination)
+    later = make is _along_rows and squares.come_together_later(f, combination, rest, lanes)
     if later:
-        f.unit.remarks.add("loop", _IN_SQUARES, op)
-        lanes, _ = _lanes(f, combination)
+        f.unit.remarks.add("loop", squares.REMARK, op)
         into = [f.buffer(element, (*rest, lanes), f.now) for element in combination.elements]
 
     def one(masked: bool) -> list[Value]:
@@ -148,7 +142,7 @@ def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
     found = f.versions(guards(*combination.tiles), one)
     f.settle()
     if later:
-        _from_lanes(f, combination, rest, into, targets)
+        squares.from_lanes(f, combination, rest, into, targets)
     for position, result in enumerate(op.results):
         f.values[result] = targets[position] if rest else found[position]
         if wide:
@@ -361,101 +355,6 @@ def _lanes_are_rows(f: FunctionEmitter, combination: Combination, rest: tuple[in
     return lanes_may_be_rows(f.builder, combination, rows, lanes)
 
 
-def _are_in_squares(f: FunctionEmitter, combination: Combination, rest: tuple[int, ...]) -> bool:
-    """Whether as many short rows as vectors have lanes are reduced together, written out."""
-    extent, tiles = combination.dims[combination.axis], combination.tiles
-    if not _fill_squares(f, combination, rest, f.lanes(tiles, extent)):
-        return False
-    few = extent * len(list(walk(*tiles))) <= _MOST_IN_SQUARE
-    return few and extent <= f.lanes(tiles, extent) * _ACCUMULATORS
-
-
-def _come_together_later(
-    f: FunctionEmitter, combination: Combination, rest: tuple[int, ...]
-) -> bool:
-    """Whether what rows come to, lane by lane, is kept until as many of them as there are lanes come to numbers together."""
-    lanes, _ = _lanes(f, combination)
-    if combination.neutral is None or not _fill_squares(f, combination, rest, lanes):
-        return False
-    size = prod(rest) * lanes * max(element.buffer_bytes for element in combination.elements)
-    return size <= _MOST_KEPT and combination.dims[combination.axis] <= lanes * _LONGEST_KEPT
-
-
-def _fill_squares(
-    f: FunctionEmitter, combination: Combination, rest: tuple[int, ...], lanes: int
-) -> bool:
-    """Whether there are rows enough to have as many as lanes at once."""
-    if not rest or combination.is_long or combination.chooses or lanes <= _NEAR:
-        return False
-    return rest[-1] >= lanes and not (combination.has_floats and f.unit.reshapes_blocks)
-
-
-def _in_squares(
-    f: FunctionEmitter,
-    combination: Combination,
-    rest: tuple[int, ...],
-    targets: Sequence[Strided],
-    masked: bool,
-) -> list[Value]:
-    """As many rows as vectors have lanes come to one vector each, and these to one in which each lane is what a row comes to."""
-    nest = LoopNest(f.builder, masked=masked, work=f.now)
-    extent = combination.dims[combination.axis]
-    lanes = f.lanes(combination.tiles, extent)
-
-    def in_lanes(row: Sequence[Index], place: Index) -> list[Value]:
-        places = (nest.shift(place, number) for number in range(0, extent, lanes))
-        parts = [elements_at(nest, combination, row, each) for each in places]
-        return _together(nest, combination, [value for part in parts for value in part])
-
-    def in_order(row: Sequence[Index], place: Index) -> list[Value]:
-        return elements_at(nest, combination, row, place)
-
-    if combination.commutes:
-        _squares(nest, combination, (*rest, lanes), lanes, targets, in_lanes)
-    else:
-        _squares(nest, combination, (*rest, extent), lanes, targets, in_order)
-    return []
-
-
-def _from_lanes(
-    f: FunctionEmitter,
-    combination: Combination,
-    rest: tuple[int, ...],
-    kept: Sequence[Strided],
-    targets: Sequence[Strided],
-) -> None:
-    """What rows come to, of what is kept of them lane by lane."""
-    nest, lanes = LoopNest(f.builder, work=f.now), kept[0].dims[-1]
-
-    def kept_at(row: Sequence[Index], place: Index) -> list[Value]:
-        return [nest.vector(tile, (*row, place)) for tile in kept]
-
-    _squares(nest, combination, (*rest, lanes), lanes, targets, kept_at)
-
-
-def _squares(
-    nest: LoopNest,
-    combination: Combination,
-    dims: tuple[int, ...],
-    lanes: int,
-    targets: Sequence[Strided],
-    vector_at: Callable[[Sequence[Index], Index], list[Value]],
-) -> None:
-    """Combine the vectors of as many rows at once as these have lanes, neighbour with neighbour, to one with a number for each."""
-    *outer, rows, extent = dims
-    coords = [nest.loop(size) for size in outer]
-    first = nest.loop(rows, lanes)
-
-    def elements(at: Index) -> list[Value]:
-        row = Index(nest.high_bits(at, extent).base, None, 1)
-        return vector_at([*coords, row], nest.low_bits(at, extent))
-
-    row = _Row(nest, combination, lanes, elements)
-    found = row.combined(nest.times(first, extent), extent, lanes)
-    put_at(nest, targets, (*coords, row.vector(first)), found)
-    nest.close_all()
-
-
 def _row_by_row(
     f: FunctionEmitter,
     combination: Combination,
@@ -559,14 +458,26 @@ def _along_rows(
         own = after[number * each : (number + 1) * each]
         if end is not None:
             own[:count] = _rest_of_row(nest, combination, row, end, run, own[:count])
-        if targets and len(targets[0].dims) > len(rest):
-            place = Index(0, tuple(range(lanes)), lanes)
-            put_at(nest, targets, (*row, place), _in_one_vector(nest, combination, own))
-            continue
-        values = combination.across_lanes(nest.inner, _in_one_vector(nest, combination, own))
-        if targets:
-            put_at(nest, targets, tuple(row), values)
+        values = _put_row(nest, combination, targets, row, _in_one_vector(nest, combination, own))
     nest.close_all()
+    return values
+
+
+def _put_row(
+    nest: LoopNest,
+    combination: Combination,
+    targets: Sequence[Strided],
+    row: Sequence[Index],
+    found: list[Value],
+) -> list[Value]:
+    """Write what a row comes to where it goes, if anywhere: a number, or all lanes where there is an axis for them."""
+    if targets and len(targets[0].dims) > len(row):
+        lanes = targets[0].dims[-1]
+        put_at(nest, targets, (*row, Index(0, tuple(range(lanes)), lanes)), found)
+        return []
+    values = combination.across_lanes(nest.inner, found)
+    if targets:
+        put_at(nest, targets, tuple(row), values)
     return values
 
 
@@ -587,7 +498,7 @@ def _begun(
 
 def _in_one_vector(nest: LoopNest, combination: Combination, own: list[Value]) -> list[Value]:
     """What the accumulators of a row come to, lane by lane."""
-    found = _together(nest, combination, own)
+    found = together(nest, combination, own)
     if nest.in_words:
         # So that all numbers of the row come together in the order that they do elsewhere.
         found = [even_odd.to_run(nest.inner, value) for value in found]
@@ -694,7 +605,7 @@ def _in_order(
         length = extent // lanes
         buffers = [f.buffer(element, (length,), f.now) for element in combination.elements]
     coords = [nest.loop(size) for size in rest]
-    row = _Row(nest, combination, lanes, lambda at: elements_at(nest, combination, coords, at))
+    row = Row(nest, combination, lanes, lambda at: elements_at(nest, combination, coords, at))
     if buffers:
         base = nest.loop(extent, lanes * lanes)
         block = row.combined(base, lanes, lanes)
@@ -702,7 +613,7 @@ def _in_order(
         nest.close()
         # A nest of its own, as what buffers hold is another thing for each row.
         again = LoopNest(nest.inner, work=f.now)
-        row = _Row(again, combination, lanes, lambda at: [again.vector(t, (at,)) for t in buffers])
+        row = Row(again, combination, lanes, lambda at: [again.vector(t, (at,)) for t in buffers])
         extent //= lanes
     values = combination.across_lanes(nest.inner, _runs(row, extent))
     if targets:
@@ -711,7 +622,7 @@ def _in_order(
     return values
 
 
-def _runs(row: _Row, extent: int) -> list[Value]:
+def _runs(row: Row, extent: int) -> list[Value]:
     """What the runs of a row come to, one in each lane."""
     nest, combination, lanes = row.nest, row.combination, row.lanes
     runs = min(extent // lanes, lanes)
@@ -730,63 +641,6 @@ def _runs(row: _Row, extent: int) -> list[Value]:
     if looped:
         nest.close(list(zip(state, after, strict=True)))
     return after
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """A row that is combined by vectors, neighbour with neighbour."""
-
-    nest: LoopNest
-    combination: Combination
-    lanes: int
-    elements: Callable[[Index], list[Value]]
-
-    def vector(self, index: Index) -> Index:
-        """As many places from one on as there are lanes."""
-        return Index(index.base, tuple(range(self.lanes)) if self.lanes > 1 else None, index.align)
-
-    def combined(self, base: Index, count: int, apart: int) -> list[Value]:
-        """So many vectors, so far apart, as one: what each comes to in as many neighbouring lanes as there are for it."""
-        # Lanes move within parts of 128 bits first, which takes one instruction; that leaves what becomes of each vector in
-        # its place if there are as many as lanes.
-        near = min(128 // max(widest_bits(self.combination.tiles), 8), self.lanes)
-
-        def some(first: int, size: int) -> list[Value]:
-            if size == 1:
-                return self.elements(self.vector(self.nest.shift(base, first * apart)))
-            half = size // 2
-            sides = some(first, half), some(first + half, half)
-            part = self.lanes if count != self.lanes else near if size <= near else -near
-            b = self.nest.inner
-            return self.combination.step(b, *_neighbours(b, *sides, part))
-
-        return some(0, count)
-
-
-def _neighbours(
-    b: Builder, first: Sequence[Value], second: Sequence[Value], part: int
-) -> tuple[list[Value], list[Value]]:
-    """Every other lane of two vectors, part by part of so many lanes: those that come later, and those before them. Every
-    other part where it is negative."""
-    lanes = llvm.lanes_of(first[0].type)
-    if part > 0:
-        several = range(0, lanes, part)
-        before = [
-            vector + at + lane
-            for at in several
-            for vector in (0, lanes)
-            for lane in range(0, part, 2)
-        ]
-        after = [lane + 1 for lane in before]
-    else:
-        parts = range(0, 2 * lanes, -2 * part)
-        before = [at + lane for at in parts for lane in range(-part)]
-        after = [lane - part for lane in before]
-    pairs = list(zip(first, second, strict=True))
-    later, earlier = (
-        [llvm.shuffle(b, *pair, order) for pair in pairs] for order in (after, before)
-    )
-    return later, earlier
 
 
 def _rest_of_row(
@@ -848,17 +702,3 @@ def _same_bits(b: Builder, one: Value, other: Value) -> Value:
         words = llvm.shaped(ir.IntType(8 * llvm.scalar_bytes(scalar)), one.type)
         one, other = b.bitcast(one, words), b.bitcast(other, words)
     return b.not_(llvm.any_lane(b, b.icmp_unsigned("!=", one, other)))
-
-
-def _together(nest: LoopNest, combination: Combination, after: list[Value]) -> list[Value]:
-    """The accumulators of several rounds combined into those of one."""
-    b, count = nest.inner, len(combination.tiles)
-    rounds = len(after) // count
-    while rounds > 1:
-        half = rounds // 2 * count
-        pairs = [
-            combination.step(b, after[half + i : half + i + count], after[i : i + count])
-            for i in range(0, half, count)
-        ]
-        after, rounds = [value for pair in pairs for value in pair], rounds // 2
-    return after

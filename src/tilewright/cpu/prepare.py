@@ -25,6 +25,7 @@ from tilewright.passes.tileaa.narrow_integers import (
     narrow_integers,
     wide_integers,
 )
+from tilewright.passes.tileaa.one_axis import OneAxis, on_one_axis, one_axis
 from tilewright.passes.tileaa.pick_elements import PickElements, pick_elements, picks
 from tilewright.passes.tileaa.single_reductions import (
     SingleReductions,
@@ -87,6 +88,7 @@ _LAST = (
         of_single_elements,
         lambda function, remarks: single_reductions(function),
     ),
+    Step(OneAxis.name, on_one_axis, lambda function, remarks: one_axis(function)),
     Step(SplitDivisions.name, divisions, lambda function, remarks: split_divisions(function)),
     Step(MergeReductions.name, mergeable, lambda function, remarks: merge_reductions(function)),
     Step(MarkInBounds.name, unmarked, lambda function, remarks: mark_in_bounds(function)),

@@ -57,6 +57,7 @@ from tilewright.passes.tileaa.mark_in_bounds import MarkInBounds
 from tilewright.passes.tileaa.merge_reductions import MergeReductions
 from tilewright.passes.tileaa.narrow_comparisons import NarrowComparisons
 from tilewright.passes.tileaa.narrow_integers import NarrowIntegers
+from tilewright.passes.tileaa.one_axis import OneAxis
 from tilewright.passes.tileaa.order_guard import OrderGuard
 from tilewright.passes.tileaa.pick_elements import PickElements
 from tilewright.passes.tileaa.relax import RelaxTokens
@@ -181,6 +182,7 @@ PASSES = PassTable(
         HalveProducts,
         NarrowComparisons,
         NarrowIntegers,
+        OneAxis,
         PickElements,
         SingleReductions,
         SplitCarried,
@@ -251,6 +253,7 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "narrow-integers",
         "pick-elements",
         "single-reductions",
+        "one-axis",
         "split-divisions",
         "merge-reductions",
         "mark-in-bounds",

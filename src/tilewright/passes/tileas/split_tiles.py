@@ -364,7 +364,8 @@ def _check_order(func: FuncOp, found: _Demands) -> None:
     accesses = [op for op in func.walk() if isinstance(op, Access)]
     for store in found.stores:
         for other in accesses:
-            ordered = any(
+            # What has no token stays in its place.
+            ordered = not all(map(graph.tokens.is_effect, (store, other))) or any(
                 graph.tokens.ordered(*pair, around=True)
                 for pair in ((store, other), (other, store))
             )

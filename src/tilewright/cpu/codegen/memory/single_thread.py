@@ -173,25 +173,24 @@ def _update_lanes(
 def _update_in_turn(
     b: Builder, where: Value, data: Value, element: Element, step: Step, most: int
 ) -> None:
-    """Some lanes after the other, in a loop that takes their addresses and data from the stack."""
+    """Some lanes after the other, in a loop that takes their addresses and data from the stack, but for a number that is the same for
+    all."""
+    same = data.lane if isinstance(data, llvm.Splat) else llvm.splatted(data)
+    varying = [where] if same is not None else [where, data]
     with b.goto_entry_block():
-        stacks = [llvm.stack(b, value.type, _SPAN) for value in (where, data)]
-    for value, memory in zip((where, data), stacks, strict=True):
+        stacks = [llvm.stack(b, value.type, _SPAN) for value in varying]
+    for value, memory in zip(varying, stacks, strict=True):
         b.store(value, memory, align=_SPAN)
-    types = [llvm.scalar_of(value.type) for value in (where, data)]
 
     def some(inner: Builder, first: Value) -> None:
         for turn in range(most):
             lane = inner.add(first, ir.Constant(I64, turn))
-            address, one = (
-                inner.load(
-                    inner.gep(memory, [lane], source_etype=ty),
-                    typ=ty,
-                    align=llvm.scalar_bytes(ty),
-                )
-                for memory, ty in zip(stacks, types, strict=True)
-            )
-            _update_one(inner, address, one, element, step)
+            found: list[Value] = []
+            for value, memory in zip(varying, stacks, strict=True):
+                ty = llvm.scalar_of(value.type)
+                place = inner.gep(memory, [lane], source_etype=ty)
+                found.append(inner.load(place, typ=ty, align=llvm.scalar_bytes(ty)))
+            _update_one(inner, found[0], found[1] if same is None else same, element, step)
 
     lanes = ir.Constant(I64, llvm.lanes_of(where.type))
     llvm.count(b, ir.Constant(I64, 0), lanes, ir.Constant(I64, most), some)

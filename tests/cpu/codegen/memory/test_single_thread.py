@@ -17,9 +17,17 @@ from tilewright.cpu.runtime.pool import _TRIALS, Choice
 from tilewright.cpu.runtime.updates import UPDATE_LOCK, UpdateLock
 from tilewright.cpu.target import cpu_target
 from tilewright.lowering import lower_to_tileaa
+from tilewright.machine import Program as Reference
+from tilewright.numerics.arrays import dtype_of
 
 TILE, BLOCKS, BINS = 64, 16, 37
 TOTAL = TILE * BLOCKS
+#: Launches on one thread.
+_ALONE: tuple[dict[str, Any], ...] = (
+    {"threads": 1},
+    {"threads": 1, "cpu": "generic"},
+    {"threads": 1, "checked": True},
+)
 FLOATS = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 
 
@@ -212,3 +220,66 @@ def test_a_lock_that_was_not_taken_is_not_given_back():
     assert not lock.take(2)
     lock.give_back(1)
     assert lock.take(2)
+
+
+def _rows_by_number(element: str, mode: str, shape: tuple[int, int]) -> Any:
+    """``table[names[row], column] = mode(..., values[row, column])`` where both are inside, for tiles of some rows and columns."""
+    module, (rows, width) = ModuleBuilder(), shape
+    arrays = {"names": ptr("i32"), "values": ptr(element), "table": ptr(element)}
+    with module.entry("k", arrays | dict.fromkeys(("count", "columns", "height"), "i32")) as k:
+        i, j, _ = k.get_tile_block_id()
+        row = k.reshape(i * rows + k.arange(rows), shape=(rows, 1))
+        column = k.broadcast_to(k.reshape(j * width + k.arange(width), shape=(1, width)), shape)
+
+        def behind(base: Any, places: Any) -> Any:
+            return k.offset(k.broadcast_to(k.reshape(base, shape=(1, 1)), places.type.dims), places)
+
+        there = row < k.args.count
+        name, _ = k.load_ptr_tko(behind(k.args.names, row), there, -1)
+        name, inside = k.broadcast_to(name, shape), column < k.args.columns
+        place = k.broadcast_to(row, shape) * k.args.columns + column
+        value, _ = k.load_ptr_tko(
+            behind(k.args.values, place), k.broadcast_to(there, shape) & inside, 0
+        )
+        k.atomic_rmw_tko(
+            behind(k.args.table, name * k.args.columns + column),
+            value,
+            (name >= 0) & (name < k.args.height) & inside,
+            mode=mode,
+            memory_ordering_semantics="relaxed",
+            memory_scope="device",
+        )
+    return module.build()
+
+
+@pytest.mark.rotates(3)
+@pytest.mark.parametrize("shape", [(1, 128), (4, 64), (8, 16), (1, 32), (2, 8)])
+@pytest.mark.parametrize(
+    ("element", "mode"),
+    [
+        ("f32", "addf"),
+        ("f64", "addf"),
+        ("f16", "addf"),
+        ("i32", "add"),
+        ("i64", "max"),
+        ("i32", "and"),
+    ],
+)
+def test_rows_that_numbers_choose(element: str, mode: str, shape: tuple[int, int]) -> None:
+    """Some of them twice in a tile, some none at all, columns that end within a tile."""
+    module = _rows_by_number(element, mode, shape)
+    rng, height = np.random.default_rng(shape[1]), 7
+    for count, columns in ((23, 300), (16, 128), (5, 9)):
+        names = rng.integers(-2, height + 2, count, np.int32)
+        values = rng.integers(-9, 10, (count, columns)).astype(dtype_of(element))
+        before = rng.integers(-9, 10, (height, columns)).astype(values.dtype)
+        found = []
+        grid = (-(-count // shape[0]), -(-columns // shape[1]))
+        for program in (
+            Reference(module),
+            *(Program(module, options=LaunchOptions(**o)) for o in _ALONE),
+        ):
+            table = before.copy()
+            program.launch("k", grid, (names, values, table, count, columns, height))
+            found.append(table.tobytes())
+        assert len(set(found)) == 1, (count, columns)

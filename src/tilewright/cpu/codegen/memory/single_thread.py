@@ -25,10 +25,12 @@ from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Lane, lanes_in
 from tilewright.cpu.codegen.loops.lane_strides import along_last, lane_strides_of
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
-from tilewright.cpu.codegen.loops.tiles import Tile, to_buffer
+from tilewright.cpu.codegen.loops.tiles import Tile, guards, to_buffer
+from tilewright.cpu.codegen.loops.value_ranges import Whole, whole_access
 from tilewright.cpu.codegen.memory.access import loaded
 from tilewright.cpu.codegen.memory.addresses import where_on
 from tilewright.cpu.codegen.memory.pointers import first_lane
+from tilewright.cpu.codegen.memory.spaced import lane_steps_of
 from tilewright.cpu.target import CpuTarget
 from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa.ops import memory as M
@@ -64,10 +66,22 @@ def update_alone(
         return combined(b, mode, old, data, element)
 
     spare = f.pointer_to(f.scratch(_SPAN))
+    whole = whole_access(f.builder, pointers, mask) if value.dims else None
 
     def body(nest: LoopNest, coords: Coords) -> None:
         lanes = lanes_in(coords)
         data = nest.vector(value, coords)
+        if (
+            whole is not None
+            and not nest.masked
+            and _is_run(nest, pointers, coords, whole, element)
+        ):
+            first = nest.eval(pointers, first_lane(nest, coords))
+            on = None
+            if mask is not None and whole.on is None:
+                on = nest.widened(nest.eval(mask, coords), lanes)
+            _update_run(nest.inner, first.value, data, on, element, step)
+            return
         on = None if mask is None else nest.widened(nest.eval(mask, coords), lanes)
         lane_steps = lane_strides_of(pointers, coords) if lanes else None
         is_run = (
@@ -92,8 +106,23 @@ def update_alone(
             with apart:
                 _update_lanes(b, where, data, on, element, step, spare)
 
-    tiles = [t for t in (value, pointers, mask) if t is not None]
+    addressing = [tile for tile in (pointers, mask) if tile is not None]
+    strides = None if whole is None else along_last(pointers, whole.settled)
+    if whole is not None and strides is not None and strides.is_run(element.memory_bytes):
+        # Where all of it follows the formula, lanes need no addresses of their own.
+        own = [] if whole.guard is None else [whole.guard]
+        f.nest(value.dims, [value], body, guard=[*guards(*addressing), *own], unroll=1)
+        return
+    tiles = [value, *addressing]
     f.nest(value.dims, tiles, body, lanes=_lanes(f, tiles, pointers, element), unroll=1)
+
+
+def _is_run(nest: LoopNest, pointers: Tile, coords: Coords, whole: Whole, element: Element) -> bool:
+    """Whether lanes follow one another where what is known of all addresses holds."""
+    if not lanes_in(coords):
+        return False
+    found = lane_steps_of(nest, pointers, coords, whole, None)
+    return found is not None and found.exact and found.is_run(element.memory_bytes)
 
 
 def _most(target: CpuTarget, element: Element) -> int | None:

@@ -20,6 +20,11 @@ def levels(*cpus: str) -> list[Any]:
     return [level(cpu) for cpu in cpus]
 
 
+def runnable(*cpus: str) -> list[str]:
+    """Those of some processors for which code runs on this machine."""
+    return [cpu for cpu in cpus if not _marks(cpu)]
+
+
 def _marks(cpu: str) -> tuple[pytest.MarkDecorator, ...]:
     try:
         missing = missing_features(cpu_target(cpu))

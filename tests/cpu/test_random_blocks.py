@@ -8,21 +8,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.cpu.levels import runnable
 
 import tilewright
 from tilewright import LaunchOptions
 from tilewright.builder import Builder, ModuleBuilder, Value, ptr
 from tilewright.cpu import Program
-from tilewright.cpu.target import cpu_target, missing_features
 from tilewright.numerics.arrays import dtype_of
 
 TILES = [(1, 64), (4, 16), (8, 32), (16, 16), (32, 64), (2, 128), (1, 256)]
 LIMIT = 2
 #: Levels of x86 with other vectors than the host's, if it is one.
 LEVELS: list[dict[str, Any]] = [
-    {"threads": 1, "cpu": cpu}
-    for cpu in ("x86-64-v2", "x86-64-v3")
-    if cpu_target().is_x86 and not missing_features(cpu_target(cpu))
+    {"threads": 1, "cpu": cpu} for cpu in runnable("x86-64-v2", "x86-64-v3")
 ]
 
 

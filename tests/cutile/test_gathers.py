@@ -12,21 +12,17 @@ import pytest
 
 ct = pytest.importorskip("cuda.tile", reason="cuTile is not installed (pip install cuda-tile)")
 
+from tests.cpu.levels import runnable  # noqa: E402
 from tests.cutile.gathers import Program  # noqa: E402
 
 import tilewright.cutile  # noqa: E402
-from tilewright.cpu.target import cpu_target, missing_features  # noqa: E402
 
 #: Programs in every run, and with --long.
 USUAL, LONG, BATCH = 24, 2000, 50
 WAYS: tuple[dict[str, Any], ...] = (
     {"threads": 1},
     {"threads": 1, "checked": True},
-    *(
-        {"threads": 1, "cpu": cpu}
-        for cpu in ("x86-64-v3", "x86-64-v2")
-        if cpu_target().is_x86 and not missing_features(cpu_target(cpu))
-    ),
+    *({"threads": 1, "cpu": cpu} for cpu in runnable("x86-64-v3", "x86-64-v2")),
 )
 
 

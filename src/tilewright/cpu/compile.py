@@ -109,8 +109,7 @@ def _kernel(
         )
     functions = {op.symbol: op for op in module.ops if isinstance(op, FuncOp)}
     func = without_calls(kernels[entry], functions, refuse, plugins=options.plugins)
-    target = cpu_target(options.cpu)
-    return prepared(func, remarks, target.vector_registers * target.vector_bits // 8)
+    return prepared(func, remarks, cpu_target(options.cpu).register_bytes)
 
 
 def _globals(module: ModuleOp) -> dict[str, Operation]:

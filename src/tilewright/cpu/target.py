@@ -68,6 +68,11 @@ class CpuTarget:
         return feature in self.enabled
 
     @property
+    def register_bytes(self) -> int:
+        """How many bytes all vector registers take."""
+        return self.vector_registers * self.vector_bits // 8
+
+    @property
     def is_x86(self) -> bool:
         """Whether code is made for x86, of 32 or 64 bits."""
         return self.triple.startswith(("x86_64", "i386", "i686"))

@@ -146,7 +146,7 @@ def _is_spread(op: Operation) -> bool:
 
 def _is_computed(op: Operation) -> bool:
     """Whether an operation computes integers element by element, of a tile with one long axis among others."""
-    if not isinstance(op, ArithOp | ConstantOp) or len(op.results) != 1 or not op.operands:
+    if not isinstance(op, ArithOp) or len(op.results) != 1 or not op.operands:
         return False
     if not _has_one_axis(op.results[0]) or facts.elements(op) is not Elements.SAME_POSITION:
         return False

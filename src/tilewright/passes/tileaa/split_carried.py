@@ -25,8 +25,8 @@ from tilewright.passes.tileas.remarks import Remarks
 
 #: Vector registers of AVX-512: 32 of 64 bytes.
 REGISTER_BYTES = 2048
-#: Into how many shares registers are divided, one of which what is left of a carried tile takes at most.
-_SHARES = 4
+#: Into how many shares registers are divided, one of which a tile takes at most that stays in them.
+SHARES = 4
 #: A loop of fewer iterations reads and writes memory seldom enough.
 _FEWEST_ROUNDS = 4
 #: Of how many operations for each tile that it carries or reads, all else waits for memory: more of them take longer than that.
@@ -102,7 +102,7 @@ def _parts(loop: ForOp, inside: list[Operation], register_bytes: int) -> int:
     carried = [_bytes_of(value) for value in loop.results]
     total = sum(carried) + sum(map(_bytes_of, read))
     parts = 1
-    while max(carried) * _SHARES > register_bytes * parts or total > register_bytes * parts:
+    while max(carried) * SHARES > register_bytes * parts or total > register_bytes * parts:
         parts *= 2
     return parts
 

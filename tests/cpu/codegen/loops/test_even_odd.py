@@ -134,7 +134,9 @@ def _is_told(case: Case, cpu: str) -> bool:
     return REMARK in [each.message for each in made.remarks]
 
 
-@pytest.mark.skipif(not cpu_target().is_x86, reason="there are no levels")
+@pytest.mark.skipif(
+    not cpu_target().is_x86, reason="it asks of levels of x86, for which no code is made here"
+)
 def test_it_is_told_where_bf16_is_most_of_what_moves() -> None:
     for cpu in ("x86-64-v3", "x86-64-v4"):
         told = {name for name, case in CASES.items() if _is_told(case, cpu)}

@@ -128,7 +128,9 @@ def _remarks(names: tuple[str, ...], shape: tuple[int, int], cpu: str) -> list[s
     return [each.message for each in compile_kernel(module, None, CompileOptions(cpu=cpu)).remarks]
 
 
-@pytest.mark.skipif(not cpu_target().is_x86, reason="there are no levels")
+@pytest.mark.skipif(
+    not cpu_target().is_x86, reason="it asks of levels of x86, for which no code is made here"
+)
 def test_it_is_told_where_rows_are_long() -> None:
     for cpu in ("x86-64-v3", "x86-64-v4"):
         assert REMARK in _remarks(("the same",), (1, 128), cpu)

@@ -97,7 +97,9 @@ def _is_told(module: Any) -> bool:
     return ACROSS_ROWS in [each.message for each in made.remarks]
 
 
-@pytest.mark.skipif(not cpu_target().is_x86, reason="there are no levels")
+@pytest.mark.skipif(
+    not cpu_target().is_x86, reason="it asks of levels of x86, for which no code is made here"
+)
 def test_it_is_told_of_pairs_only() -> None:
     assert all(_is_told(_module(case, "f32")) for case in CASES.values())
     module = ModuleBuilder()

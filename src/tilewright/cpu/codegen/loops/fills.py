@@ -94,7 +94,7 @@ def _before(tile: Tile, known: dict[int, Tile | None]) -> Tile | None:
         known[id(tile)] = None
         if isinstance(tile, Mapped) and tile.mapping is reshaped(tile.source.dims, tile.dims):
             known[id(tile)] = _before(tile.source, known) or tile.source
-        elif isinstance(tile, Elementwise):
+        elif type(tile) is Elementwise:
             known[id(tile)] = _computed_before(tile, known)
     return known[id(tile)]
 

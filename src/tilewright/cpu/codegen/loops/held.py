@@ -16,15 +16,14 @@ from tilewright.cpu.codegen.ir.elements import I8, Element
 from tilewright.cpu.codegen.ir.types import Builder
 from tilewright.cpu.codegen.loops.tiles import Strided, Tile, buffer_tile, walk
 from tilewright.cpu.target import CpuTarget
+from tilewright.passes.tileaa.split_carried import SHARES
 
-#: Into how many parts vector registers are divided, one of which a tile may take.
-_SHARES = 4
 #: How many tiles a nest that is written out may read, once for each vector.
 _MOST_WRITTEN = 200
 
 
 def _most_vectors(target: CpuTarget) -> int:
-    return target.vector_registers // _SHARES
+    return target.vector_registers // SHARES
 
 
 def fits(target: CpuTarget, element: Element, dims: Sequence[int]) -> bool:

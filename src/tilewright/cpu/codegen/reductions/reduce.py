@@ -128,8 +128,8 @@ def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
         _, words = _lanes(f, combination) if along else _lanes_across(f, combination, rest)
         if words:
             f.unit.remarks.add("loop", even_odd.REMARK, op)
-    into, (lanes, _) = targets, _lanes(f, combination)
-    later = make is _along_rows and squares.come_together_later(f, combination, rest, lanes)
+    into, lanes = targets, _lanes(f, combination)[0] if make is _along_rows else 1
+    later = squares.come_together_later(f, combination, rest, lanes)
     if later:
         f.unit.remarks.add("loop", squares.REMARK, op)
         into = [f.buffer(element, (*rest, lanes), f.now) for element in combination.elements]

@@ -94,14 +94,15 @@ def find_targets(func: FuncOp, *, distinct_arguments: bool) -> dict[Operation, T
         return {}
     provenances = Provenances(func)
     sharers: dict[Root, list[Operation]] = {}
-    alone: set[Root] = set()
+    # In the order of the program, so that a kernel always has the same code.
+    alone: dict[Root, None] = {}
     for op in ops:
         if isinstance(op, Access):
             roots = provenances.of(op.operands[0]).roots
             if any(root.kind not in ("argument", "alloca") for root in roots):
                 return {}
             if op in found and len(roots) == 1:
-                alone |= roots
+                alone |= dict.fromkeys(roots)
             for root in roots:
                 sharers.setdefault(root, []).append(op)
     targets: dict[Operation, Target] = {}

@@ -32,6 +32,9 @@ from tilewright.cutile import on
 #: Modules of rows, and what they are about.
 ROOMS = {
     "unseen_atomics": "Atomic updates in the default order",
+    "unseen_callers_data": "Pictures and tables of data, written as by a caller",
+    "unseen_callers_science": "Sparse matrices, chemistry, ensembles, rays, written as by a caller",
+    "unseen_callers_usual": "Usual operators, written as by a caller",
     "unseen_daily": "Gradients, vocabularies, quantising, optimizers, written last",
     "unseen_daily_fields": "Images and lattices, written last",
     "unseen_daily_models": "Attention, caches, quantised weights, written last",
@@ -62,6 +65,9 @@ ROOMS = {
     "unseen_reductions": "Reductions of several values",
     "unseen_shifts": "Gathers whose lanes follow one another",
     "unseen_siblings": "Sums over one tile, reciprocal roots, quantising, optimizers",
+    "unseen_strangers_fields": "Images, signals, grids, written as by a stranger",
+    "unseen_strangers_models": "Learned models, written as by a stranger",
+    "unseen_strangers_numbers": "Sorting, packing, small systems, statistics, written as by a stranger",
     "unseen_strides": "Elements at distances",
     "unseen_strips": "Short pieces of long rows",
     "unseen_together": "Blocks that work on one result together, and several arrays in and out",

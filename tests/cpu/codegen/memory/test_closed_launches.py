@@ -21,11 +21,14 @@ from tests.cpu.codegen.memory.test_privatization import (
 
 import tilewright
 from tilewright import LaunchOptions
+from tilewright.builder import ModuleBuilder, ptr, tile
 from tilewright.cpu import Program
 from tilewright.cpu.abi import CLOSED
-from tilewright.cpu.codegen.memory.privatization import _LARGEST_CLOSED
+from tilewright.cpu.codegen.memory.privatization import _LARGEST_CLOSED, LOCKED
+from tilewright.cpu.compile import compile_kernel
 from tilewright.cpu.runtime.driver import LaunchState
 from tilewright.cpu.runtime.pool import Choice, Pool
+from tilewright.lowering import lower_to_tileaa
 
 #: Tiles whose elements lie side by side, at %step numbers for each block, around after %rows of them; the last
 #: ones are masked off where they would lie behind %size.
@@ -177,3 +180,85 @@ def test_launches_at_once_lose_nothing() -> None:
     for worker in workers:
         worker.join()
     assert (bins == 60 * np.bincount(x, minlength=500)).all()
+
+
+def _rows_kernel(mode: str, element: str, *, masked: bool, scattered: bool) -> Any:
+    """``bins[x[b] + i] = mode(bins[x[b] + i], values[i])`` in block b; ``masked``: every third element stays out; ``scattered``:
+    then ``bins[x[i]]`` likewise."""
+    module = ModuleBuilder()
+    with module.entry("k", {"x": ptr("i32"), "values": ptr(element), "bins": ptr(element)}) as k:
+        block, _, _ = k.get_tile_block_id()
+
+        def spread(value: Any) -> Any:
+            return k.broadcast(k.reshape(value, shape=(1,)), shape=(TILE,))
+
+        def update(places: Any, values: Any, *on: Any) -> None:
+            k.atomic_rmw_tko(
+                k.offset(spread(k.args.bins), places),
+                values,
+                *on,
+                mode=mode,
+                memory_ordering_semantics="relaxed",
+                memory_scope="device",
+            )
+
+        lanes = k.iota(type=tile((TILE,), "i32"))
+        start, _ = k.load_ptr_tko(k.offset(k.args.x, block), memory_ordering_semantics="weak")
+        values, _ = k.load_ptr_tko(
+            k.offset(spread(k.args.values), lanes), memory_ordering_semantics="weak"
+        )
+        three, two = (k.constant(n, tile((TILE,), "i32")) for n in (3, 2))
+        third = k.remi(lanes, three, signedness="signed")
+        on = [k.cmpi(third, two, comparison_predicate="not_equal", signedness="signed")]
+        update(k.addi(spread(start), lanes), values, *(on if masked else []))
+        if scattered:
+            places, _ = k.load_ptr_tko(
+                k.offset(spread(k.args.x), lanes), memory_ordering_semantics="weak"
+            )
+            update(places, values)
+    return module.build()
+
+
+@pytest.mark.parametrize("scattered", [False, True], ids=["rows", "rows and elements"])
+@pytest.mark.parametrize("masked", [False, True], ids=["all", "masked"])
+@pytest.mark.parametrize(
+    ("mode", "element"),
+    [("add", "i32"), ("xor", "i64"), ("umax", "i32"), ("min", "i64")]
+    + [("addf", element) for element in (*FLOATS, "f32", "f64")],
+)
+def test_rows_of_large_arrays_go_under_locks(
+    mode: str, element: str, masked: bool, scattered: bool, closed: list[int]
+) -> None:
+    """Rows begin anywhere, so that some lie on two pages; most threads want the same ones."""
+    kind = np.dtype(FLOATS.get(element) or {"f": "float", "i": "int"}[element[0]] + element[1:])
+    generator, blocks, size = np.random.default_rng(1), 600, 1 << 18
+    x = generator.integers(0, 2000, blocks, np.int32)
+    values = generator.integers(-1, 2, TILE).astype(kind)  # sums are exact, in bf16 too
+    bins = generator.integers(-9, 9, size).astype(kind)
+    module = _rows_kernel(mode, element, masked=masked, scattered=scattered)
+    program = Program(module, LaunchOptions(threads=2))
+    on = np.arange(TILE) % 3 != 2 if masked else np.ones(TILE, bool)
+    places = (x[:, None] + np.arange(TILE))[:, on]
+    expected, combine = bins.copy(), UPDATES.get(mode, np.add)
+    view = np.dtype(f"u{kind}") if mode.startswith("u") else kind
+    for _ in range(2):
+        combine.at(
+            expected.view(view), places, np.broadcast_to(values[on], places.shape).view(view)
+        )
+        if scattered:
+            for _ in range(blocks):
+                combine.at(expected.view(view), x[:TILE], values.view(view))
+        program.launch("k", blocks, (x, values, bins))
+        assert (bins == expected).all()
+    assert closed[1] == CLOSED
+
+
+def test_a_remark_tells_of_locks() -> None:
+    """What goes by rows takes locks, what goes by elements does not."""
+    for module, locked in (
+        (_rows_kernel("addf", "f32", masked=False, scattered=False), True),
+        (_kernel(), False),
+    ):
+        compiled = compile_kernel(lower_to_tileaa(module).module)
+        texts = [remark.message for remark in compiled.remarks if remark.kind == "atomic"]
+        assert [LOCKED in text for text in texts] == [True] * locked

@@ -39,7 +39,9 @@ def atomic_rmw(f: FunctionEmitter, op: M.AtomicRMWOp | M.TiledAtomicRMWOp) -> No
         return
     mask = optional(f, op.mask)
     pointers = pointers_of(f, op, mask)
-    if goes_by_list(value, pointers, exact=False):
+    copies = f.copies.get(op)
+    locked = copies is not None and copies.locks is not None
+    if not locked and goes_by_list(value, pointers, exact=False):
         _update_listed(f, op, value, pointers, mask)
         f.give_token(op)
         return
@@ -85,9 +87,9 @@ def _update(
     f: FunctionEmitter, op: M.AtomicRMWOp | M.TiledAtomicRMWOp, mode: str, value: Tile
 ) -> None:
     """For threads that share memory."""
-    if (copies := f.copies.get(op)) is not None:
+    if op in f.copies:
         mask = optional(f, op.mask)
-        privatization.update(f, copies, value, pointers_of(f, op, mask), mask)
+        privatization.update(f, op, value, pointers_of(f, op, mask), mask)
         return
     ordering = ordering_of(op)
 

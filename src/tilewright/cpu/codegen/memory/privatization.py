@@ -18,7 +18,8 @@ from math import prod
 from llvmlite import ir
 from xdsl.ir import Operation
 
-from tilewright.analysis.tileaa import Provenances, Root
+from tilewright.analysis.tileaa import Facts, Root
+from tilewright.analysis.tileaa.patterns import Patterns
 from tilewright.cpu.codegen.analysis import effects
 from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.ir import llvm
@@ -37,21 +38,27 @@ from tilewright.cpu.codegen.memory.listed_updates import (
     listed,
     near_or_far,
 )
+from tilewright.cpu.codegen.memory.locks import LINE, PageLocks
 from tilewright.cpu.codegen.memory.pointers import first_lane
 from tilewright.cpu.codegen.memory.privatized_arrays import (
     COPIES,
     IDENTITY,
-    LINE,
     Copies,
     Target,
     in_copy,
 )
-from tilewright.cpu.codegen.memory.single_thread import combined, update_in_place
+from tilewright.cpu.codegen.memory.single_thread import (
+    combined,
+    update_alone,
+    update_in_place,
+)
+from tilewright.dialects.arith import Extension
 from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops import memory as M
 from tilewright.dialects.nv_tileaa.ops.access import Access
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
+from tilewright.dialects.nv_tileaa.ops.pointers import AddPtrOp
 from tilewright.passes.tileas.remarks import Remarks
 
 #: Bytes of the largest array that is copied: a part of what caches of one core hold; in a closed launch, which
@@ -65,6 +72,8 @@ _SMALL = 1 << 15
 #: one of them is enough.
 _WORTH, _ENOUGH_FOR = 4, 2
 _SHORTEST_TILE = 16
+LOCKED = "rows of an array without private copies are updated under locks of pages"
+"""The remark where they may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +101,8 @@ def find_targets(func: FuncOp, *, distinct_arguments: bool) -> dict[Operation, T
     found = {op for op in ops if _may_be_put_off(op)}
     if not found or not distinct_arguments or any(effects.orders(op) for op in ops):
         return {}
-    provenances = Provenances(func)
+    facts = Facts(func)
+    provenances = facts.provenances
     sharers: dict[Root, list[Operation]] = {}
     # In the order of the program, so that a kernel always has the same code.
     alone: dict[Root, None] = {}
@@ -108,7 +118,8 @@ def find_targets(func: FuncOp, *, distinct_arguments: bool) -> dict[Operation, T
     targets: dict[Operation, Target] = {}
     for root in alone:
         users = sharers[root]
-        kinds = {_target(root, op) if op in found else None for op in users}
+        by_rows = any(_goes_by_rows(op, facts.patterns) for op in users)
+        kinds = {_target(root, op, by_rows=by_rows) if op in found else None for op in users}
         single = all(len(provenances.of(op.operands[0]).roots) == 1 for op in users)
         target = kinds.pop() if len(kinds) == 1 else None
         if root.kind == "argument" and single and target is not None:
@@ -116,9 +127,23 @@ def find_targets(func: FuncOp, *, distinct_arguments: bool) -> dict[Operation, T
     return targets
 
 
-def _target(root: Root, op: Operation) -> Target:
+def _target(root: Root, op: Operation, *, by_rows: bool) -> Target:
     assert isinstance(op, M.AtomicRMWOp)
-    return Target(int(root.name), enum_property(op, "rmw_mode"), element_of(op.value.type))
+    mode, element = enum_property(op, "rmw_mode"), element_of(op.value.type)
+    return Target(int(root.name), mode, element, by_rows)
+
+
+def _goes_by_rows(op: Operation, patterns: Patterns) -> bool:
+    """Whether an update goes to elements side by side, if no number of their addresses wraps around."""
+    value = op.operands[0]
+    while isinstance(value.type, T.TileType):
+        if patterns.of(value).axes[-1].run >= _SHORTEST_TILE:
+            return True
+        owner = value.owner
+        if not isinstance(owner, AddPtrOp | Extension):
+            return False
+        value = owner.operands[-1]
+    return False
 
 
 def _may_be_put_off(op: Operation) -> bool:
@@ -184,7 +209,7 @@ def _open(
     count = b.udiv(b.sub(behind, base), ir.Constant(I64, unit))
     size = b.mul(count, ir.Constant(I64, unit))
     needed = b.mul(count, ir.Constant(I64, _WORTH))
-    use = _is_worth(b, blocks.called, work, needed, size, _LARGEST)
+    use, locks = _is_worth(b, blocks.called, work, needed, size, _LARGEST), None
     if f.alone is not None and blocks.closed is not None:
         # All calls of a closed launch do the same, so that nobody updates what others hand on. One thread that is
         # alone updates the array itself.
@@ -192,8 +217,11 @@ def _open(
             b.udiv(blocks.total, blocks.threads),
             b.udiv(count, ir.Constant(I64, _ENOUGH_FOR)),
         )
-        closed = _is_worth(b, share, work, needed, size, _LARGEST_CLOSED)
+        largest = _LARGEST if target.by_rows else _LARGEST_CLOSED
+        closed = _is_worth(b, share, work, needed, size, largest)
         use = b.and_(b.select(blocks.closed, closed, use), b.not_(f.alone))
+        if target.by_rows:
+            locks = PageLocks(b.and_(blocks.closed, b.not_(use)))
     size = b.select(use, size, ir.Constant(I64, 0))
     # A line between copies keeps the same element of two out of the same set of a cache.
     padded = b.and_(b.add(size, ir.Constant(I64, 2 * LINE - 1)), ir.Constant(I64, -LINE))
@@ -202,7 +230,7 @@ def _open(
     memory = f.pointer_to(f.scratch(COPIES_BYTES, f.plan.end))
     held = b.select(several, b.mul(padded, ir.Constant(I64, COPIES)), padded)
     _clear(b, memory, b.select(use, held, ir.Constant(I64, 0)), target)
-    return Copies(target, base, memory, size, stride)
+    return Copies(target, base, memory, size, stride, locks)
 
 
 def _is_worth(
@@ -229,9 +257,26 @@ def _clear(b: Builder, memory: Value, size: Value, target: Target) -> None:
 
 
 def update(
+    f: FunctionEmitter, op: Operation, value: Tile, pointers: Tile, mask: Tile | None
+) -> None:
+    """Put updates into the copies; what goes elsewhere to memory. Without copies, rows go there under locks."""
+    held = f.copies[op]
+    locks = held.locks
+    if locks is None:
+        _update(f, held, value, pointers, mask)
+        return
+    f.flush()
+    f.unit.remarks.add("atomic", LOCKED, op)
+    with f.builder.if_else(locks.on) as (locked, free):
+        with locked:
+            update_alone(f, held.target.mode, value, pointers, mask, locks)
+        with free:
+            _update(f, held, value, pointers, mask)
+
+
+def _update(
     f: FunctionEmitter, held: Copies, value: Tile, pointers: Tile, mask: Tile | None
 ) -> None:
-    """Put updates into the copies; what goes elsewhere to memory."""
     element = held.target.element
     if goes_by_list(value, pointers, exact=True):
         update_listed(f, held, listed(f, value, in_copies(f, held, pointers), mask))

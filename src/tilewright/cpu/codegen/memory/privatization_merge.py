@@ -12,18 +12,18 @@ from collections.abc import Iterable
 from llvmlite import ir
 
 from tilewright.cpu.codegen.ir import llvm
-from tilewright.cpu.codegen.ir.elements import I1, I8, I32, I64, PTR
+from tilewright.cpu.codegen.ir.elements import I1, I64, PTR
 from tilewright.cpu.codegen.ir.masked import masked_load, masked_store
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.tiles import to_buffer
 from tilewright.cpu.codegen.memory.access import loaded
 from tilewright.cpu.codegen.memory.compare_exchange import bits_type, update_one
-from tilewright.cpu.codegen.memory.privatized_arrays import COPIES, LINE, Copies, in_copy
+from tilewright.cpu.codegen.memory.locks import LINE, acquire, lock_at, locks_of, release
+from tilewright.cpu.codegen.memory.privatized_arrays import COPIES, Copies, in_copy
 from tilewright.cpu.codegen.memory.single_thread import combined
 
 #: In how many parts an array is handed on; threads begin with different ones.
 _PARTS = 16
-_LOCKS = "merging"
 
 
 def close_copies(
@@ -84,18 +84,18 @@ def _hand_on_in_parts(b: Builder, held: Copies, first: Value) -> None:
     """All parts in turn, from ``first`` on and around."""
     part = b.add(b.udiv(held.size, ir.Constant(I64, _PARTS)), ir.Constant(I64, LINE))
     part = b.and_(part, ir.Constant(I64, -LINE))
-    locks = _locks(b.module)
+    locks = locks_of(b.module, "merging", _PARTS)
 
     def one(inner: Builder, turn: Value) -> None:
         number = inner.urem(inner.add(first, turn), ir.Constant(I64, _PARTS))
         start = inner.mul(number, part)
         end = llvm.intrinsic(inner, "umin", [inner.add(start, part), held.size])
         with inner.if_then(inner.icmp_unsigned("<", start, held.size)):
-            lock = inner.gep(locks, [inner.mul(number, ir.Constant(I64, LINE))], source_etype=I8)
-            _acquire(inner, lock)
+            lock = lock_at(inner, locks, number)
+            acquire(inner, lock)
             line = ir.Constant(I64, LINE)
             llvm.count(inner, start, end, line, lambda c, at: _hand_on_line(c, held, at))
-            llvm.store_atomic(inner, ir.Constant(I32, 0), lock, "release", 4)
+            release(inner, lock)
 
     llvm.count(b, ir.Constant(I64, 0), ir.Constant(I64, _PARTS), ir.Constant(I64, 1), one)
 
@@ -114,25 +114,3 @@ def _hand_on_line(b: Builder, held: Copies, at: Value) -> None:
         old = loaded(b, masked_load(b, where, ty, changed), element)
         new = to_buffer(b, combined(b, target.mode, old, total, element), element)
         masked_store(b, new, where, changed)
-
-
-def _acquire(b: Builder, lock: Value) -> None:
-    """Spin until the lock is taken; its holder has some microseconds of work."""
-    again, there = b.append_basic_block("acquire"), b.append_basic_block("acquired")
-    b.branch(again)
-    b.position_at_end(again)
-    found = b.atomic_rmw("xchg", lock, ir.Constant(I32, 1), "acquire")
-    b.cbranch(b.icmp_unsigned("==", found, ir.Constant(I32, 0)), there, again)
-    b.position_at_end(there)
-
-
-def _locks(module: ir.Module) -> Value:
-    """A lock for each part, in lines of their own: launches of the kernel are closed, so one set will do."""
-    found = module.globals.get(_LOCKS)
-    if found is None:
-        ty = ir.ArrayType(I8, _PARTS * LINE)
-        found = ir.GlobalVariable(module, ty, _LOCKS)
-        found.linkage = "internal"
-        found.align = LINE  # pyright: ignore[reportAttributeAccessIssue]
-        found.initializer = ir.Constant(ty, None)  # pyright: ignore[reportAttributeAccessIssue]
-    return found

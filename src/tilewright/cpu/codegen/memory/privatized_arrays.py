@@ -9,8 +9,8 @@ from llvmlite import ir
 
 from tilewright.cpu.codegen.ir.elements import I8, I64, Element
 from tilewright.cpu.codegen.ir.types import Builder, Constant, Value
+from tilewright.cpu.codegen.memory.locks import PageLocks
 
-LINE = 64
 COPIES = 4
 """Several copies are used in turn where they are small together: one update need not wait for the one before, to
 the same element."""
@@ -31,11 +31,13 @@ IDENTITY: dict[str, Callable[[int], int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An array with private copies: the parameter that points to it, and how it is updated."""
+    """An array with private copies: the parameter that points to it, and how it is updated. ``by_rows``: some of its updates go to
+    elements side by side."""
 
     parameter: int
     mode: str
     element: Element
+    by_rows: bool = False
 
     @property
     def identity(self) -> Constant:
@@ -57,6 +59,8 @@ class Copies:
     memory: Value
     size: Value
     stride: Value
+    locks: PageLocks | None = None
+    """Those of an array that is updated by rows: where there are no copies in a closed launch, all of its updates take them."""
 
 
 def in_copy(b: Builder, held: Copies, copy: int, offset: Value) -> Value:

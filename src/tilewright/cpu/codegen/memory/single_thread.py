@@ -9,6 +9,7 @@ updated.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from llvmlite import ir
 from xdsl.ir import Operation
@@ -29,6 +30,7 @@ from tilewright.cpu.codegen.loops.tiles import Tile, guards, to_buffer
 from tilewright.cpu.codegen.loops.value_ranges import Whole, whole_access
 from tilewright.cpu.codegen.memory.access import loaded
 from tilewright.cpu.codegen.memory.addresses import where_on
+from tilewright.cpu.codegen.memory.locks import Held, PageLocks
 from tilewright.cpu.codegen.memory.pointers import first_lane
 from tilewright.cpu.codegen.memory.spaced import lane_steps_of
 from tilewright.cpu.target import CpuTarget
@@ -37,6 +39,8 @@ from tilewright.dialects.nv_tileaa.ops import memory as M
 
 _SPAN = 64
 """Bytes that lanes write to which are off."""
+
+Step = Callable[[Builder, Value, Value], Value]
 
 
 def can_be_alone(op: Operation) -> bool:
@@ -57,54 +61,25 @@ def is_launch(b: Builder, runtime: Value, kind: int) -> Value:
 
 
 def update_alone(
-    f: FunctionEmitter, mode: str, value: Tile, pointers: Tile, mask: Tile | None
+    f: FunctionEmitter,
+    mode: str,
+    value: Tile,
+    pointers: Tile,
+    mask: Tile | None,
+    locks: PageLocks | None = None,
 ) -> None:
-    """Update elements in order, without atomic operations."""
+    """Update elements in order, without atomic operations; under ``locks`` where other threads update some, too."""
     element = value.element
 
     def step(b: Builder, old: Value, data: Value) -> Value:
         return combined(b, mode, old, data, element)
 
-    spare = f.pointer_to(f.scratch(_SPAN))
     whole = whole_access(f.builder, pointers, mask) if value.dims else None
+    held = None if locks is None else locks.held_by(f.builder)
+    way = _InPlace(element, step, f.pointer_to(f.scratch(_SPAN)), held)
 
     def body(nest: LoopNest, coords: Coords) -> None:
-        lanes = lanes_in(coords)
-        data = nest.vector(value, coords)
-        if (
-            whole is not None
-            and not nest.masked
-            and _is_run(nest, pointers, coords, whole, element)
-        ):
-            first = nest.eval(pointers, first_lane(nest, coords))
-            on = None
-            if mask is not None and whole.on is None:
-                on = nest.widened(nest.eval(mask, coords), lanes)
-            _update_run(nest.inner, first.value, data, on, element, step)
-            return
-        on = None if mask is None else nest.widened(nest.eval(mask, coords), lanes)
-        lane_steps = lane_strides_of(pointers, coords) if lanes else None
-        is_run = (
-            lane_steps is not None
-            and not lane_steps.limited
-            and lane_steps.is_run(element.memory_bytes)
-        )
-        if is_run and lane_steps is not None and lane_steps.exact:
-            first = nest.eval(pointers, first_lane(nest, coords))
-            _update_run(nest.inner, first.value, data, on, element, step)
-            return
-        where = nest.vector(pointers, coords)
-        b = nest.inner
-        if not is_run:
-            _update_lanes(b, where, data, on, element, step, spare)
-            return
-        ends = [b.extract_element(where, ir.Constant(I32, lane)) for lane in (0, lanes - 1)]
-        span = ir.Constant(I64, (lanes - 1) * element.memory_bytes)
-        with b.if_else(b.icmp_signed("==", b.sub(ends[1], ends[0]), span)) as (run, apart):
-            with run:
-                _update_run(b, ends[0], data, on, element, step)
-            with apart:
-                _update_lanes(b, where, data, on, element, step, spare)
+        _update_vector(nest, coords, way, (value, pointers, mask), whole)
 
     addressing = [tile for tile in (pointers, mask) if tile is not None]
     strides = None if whole is None else along_last(pointers, whole.settled)
@@ -112,17 +87,88 @@ def update_alone(
         # Where all of it follows the formula, lanes need no addresses of their own.
         own = [] if whole.guard is None else [whole.guard]
         f.nest(value.dims, [value], body, guard=[*guards(*addressing), *own], unroll=1)
+    else:
+        tiles = [value, *addressing]
+        f.nest(value.dims, tiles, body, lanes=_lanes(f, tiles, pointers, element), unroll=1)
+    if held is not None:
+        held.drop(f.builder)
+
+
+@dataclass(frozen=True, slots=True)
+class _InPlace:
+    """How lanes are updated: ``spare`` memory is for those that are off; ``held`` is the lock of a page, None without locks."""
+
+    element: Element
+    step: Step
+    spare: Value
+    held: Held | None
+
+    def run(self, b: Builder, first: Value, data: Value, on: Lane | None) -> None:
+        """Lanes side by side, from an address on."""
+        if self.held is None:
+            _update_run(b, first, data, on, self.element, self.step)
+            return
+
+        def part(inner: Builder, among: Value | None) -> None:
+            lanes = on
+            if among is not None:
+                lanes = Lane(among if on is None else inner.and_(on.value, among))
+            _update_run(inner, first, data, lanes, self.element, self.step)
+
+        self.held.over(b, first, self.element.memory_bytes, llvm.lanes_of(data.type), part)
+
+    def apart(self, b: Builder, where: Value, data: Value, on: Lane | None) -> None:
+        """Lanes wherever they lie."""
+        if self.held is None:
+            _update_lanes(b, where, data, on, self.element, self.step, self.spare)
+        else:
+            _update_under_locks(b, where, data, on, self.element, self.step, self.held)
+
+
+def _update_vector(
+    nest: LoopNest,
+    coords: Coords,
+    way: _InPlace,
+    tiles: tuple[Tile, Tile, Tile | None],
+    whole: Whole | None,
+) -> None:
+    """The elements at these positions of a tile of data, pointers and a mask."""
+    (value, pointers, mask), size = tiles, way.element.memory_bytes
+    lanes, data = lanes_in(coords), nest.vector(value, coords)
+    if whole is not None and not nest.masked and _is_run(nest, pointers, coords, whole, size):
+        first = nest.eval(pointers, first_lane(nest, coords))
+        on = None
+        if mask is not None and whole.on is None:
+            on = nest.widened(nest.eval(mask, coords), lanes)
+        way.run(nest.inner, first.value, data, on)
         return
-    tiles = [value, *addressing]
-    f.nest(value.dims, tiles, body, lanes=_lanes(f, tiles, pointers, element), unroll=1)
+    on = None if mask is None else nest.widened(nest.eval(mask, coords), lanes)
+    steps = lane_strides_of(pointers, coords) if lanes else None
+    is_run = steps is not None and not steps.limited and steps.is_run(size)
+    if is_run and steps is not None and steps.exact:
+        first = nest.eval(pointers, first_lane(nest, coords))
+        way.run(nest.inner, first.value, data, on)
+        return
+    where = nest.vector(pointers, coords)
+    b = nest.inner
+    if not is_run:
+        way.apart(b, where, data, on)
+        return
+    ends = [b.extract_element(where, ir.Constant(I32, lane)) for lane in (0, lanes - 1)]
+    span = ir.Constant(I64, (lanes - 1) * size)
+    with b.if_else(b.icmp_signed("==", b.sub(ends[1], ends[0]), span)) as (one, others):
+        with one:
+            way.run(b, ends[0], data, on)
+        with others:
+            way.apart(b, where, data, on)
 
 
-def _is_run(nest: LoopNest, pointers: Tile, coords: Coords, whole: Whole, element: Element) -> bool:
+def _is_run(nest: LoopNest, pointers: Tile, coords: Coords, whole: Whole, size: int) -> bool:
     """Whether lanes follow one another where what is known of all addresses holds."""
     if not lanes_in(coords):
         return False
     found = lane_steps_of(nest, pointers, coords, whole, None)
-    return found is not None and found.exact and found.is_run(element.memory_bytes)
+    return found is not None and found.exact and found.is_run(size)
 
 
 def _most(target: CpuTarget, element: Element) -> int | None:
@@ -139,9 +185,6 @@ def _lanes(
         return None
     found = along_last(pointers, frozenset())
     return None if found is not None and found.is_run(element.memory_bytes) else most
-
-
-Step = Callable[[Builder, Value, Value], Value]
 
 
 def combined(b: Builder, mode: str, old: Value, data: Value, element: Element) -> Value:
@@ -197,6 +240,29 @@ def _update_lanes(
         place = ir.Constant(I32, lane)
         one = b.extract_element(data, place)
         _update_one(b, b.extract_element(where, place), one, element, step)
+
+
+def _update_under_locks(
+    b: Builder,
+    where: Value,
+    data: Value,
+    on: Lane | None,
+    element: Element,
+    step: Step,
+    held: Held,
+) -> None:
+    """Lanes one after the other, wherever they lie."""
+    lanes = max(llvm.lanes_of(where.type), 1)
+    for lane in range(lanes):
+        if lanes == 1:
+            address, one, among = where, data, on
+        else:
+            place = ir.Constant(I32, lane)
+            address, one = b.extract_element(where, place), b.extract_element(data, place)
+            among = None if on is None else Lane(b.extract_element(on.value, place))
+        with where_on(b, among):
+            held.take(b, address)
+            _update_one(b, address, one, element, step)
 
 
 def _update_in_turn(

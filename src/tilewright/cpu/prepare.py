@@ -9,10 +9,16 @@ from xdsl.ir import Operation
 
 from tilewright.dialects.nv_tileaa.ops.functions import FuncOp
 from tilewright.lowering.calls import copy_function
+from tilewright.passes.tileaa.choose_magnitudes import (
+    ChooseMagnitudes,
+    choose_magnitudes,
+    magnitudes,
+)
 from tilewright.passes.tileaa.cleanup import MergeEqual, has_equal
 from tilewright.passes.tileaa.constant_powers import ConstantPowers, constant_powers, powers_of
 from tilewright.passes.tileaa.halve_products import HalveProducts, halve_products, halves
 from tilewright.passes.tileaa.hoist_masks import HoistMasks, hoist_masks, hoistable
+from tilewright.passes.tileaa.longer_rows import LongerRows, across_short_rows, longer_rows
 from tilewright.passes.tileaa.mark_in_bounds import MarkInBounds, mark_in_bounds, unmarked
 from tilewright.passes.tileaa.merge_reductions import MergeReductions, merge_reductions, mergeable
 from tilewright.passes.tileaa.narrow_comparisons import (
@@ -87,6 +93,12 @@ _LAST = (
         SingleReductions.name,
         of_single_elements,
         lambda function, remarks: single_reductions(function),
+    ),
+    Step(LongerRows.name, across_short_rows, lambda function, remarks: longer_rows(function)),
+    Step(
+        ChooseMagnitudes.name,
+        magnitudes,
+        lambda function, remarks: choose_magnitudes(function),
     ),
     Step(OneAxis.name, on_one_axis, lambda function, remarks: one_axis(function)),
     Step(SplitDivisions.name, divisions, lambda function, remarks: split_divisions(function)),

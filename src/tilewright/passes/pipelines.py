@@ -43,6 +43,7 @@ from tilewright.passes.loading import (
 from tilewright.passes.loop_split import LoopSplit
 from tilewright.passes.pipeline_text import ElementText, OptionText, parse_elements
 from tilewright.passes.tileaa.canonicalize import TileAACanonicalize
+from tilewright.passes.tileaa.choose_magnitudes import ChooseMagnitudes
 from tilewright.passes.tileaa.cleanup import (
     MergeEqual,
     TileAACommonSubexpressionElimination,
@@ -53,6 +54,7 @@ from tilewright.passes.tileaa.constant_powers import ConstantPowers
 from tilewright.passes.tileaa.forward_memory import ForwardMemory
 from tilewright.passes.tileaa.halve_products import HalveProducts
 from tilewright.passes.tileaa.hoist_masks import HoistMasks
+from tilewright.passes.tileaa.longer_rows import LongerRows
 from tilewright.passes.tileaa.mark_in_bounds import MarkInBounds
 from tilewright.passes.tileaa.merge_reductions import MergeReductions
 from tilewright.passes.tileaa.narrow_comparisons import NarrowComparisons
@@ -179,7 +181,9 @@ PASSES = PassTable(
         RelaxTokens,
         WeakenAtomics,
         ConstantPowers,
+        ChooseMagnitudes,
         HalveProducts,
+        LongerRows,
         NarrowComparisons,
         NarrowIntegers,
         OneAxis,
@@ -253,6 +257,8 @@ PIPELINES: dict[str, tuple[str, ...]] = {
         "narrow-integers",
         "pick-elements",
         "single-reductions",
+        "longer-rows",
+        "choose-magnitudes",
         "one-axis",
         "split-divisions",
         "merge-reductions",

@@ -104,8 +104,18 @@ class Program:
             lambda: f"({inner()} {r.choice('^&|')} {r.choice((1, 2, 3, 7, 15))})",
             lambda: f"({inner()} >> {r.choice((1, 2, 3))})",
             lambda: f"({inner()} + {inner()})",
+            lambda: f"ct.abs({inner()})",
+            lambda: self._mirrored(inner(), self._number()),
         ]
         return r.choice(ways)()
+
+    def _mirrored(self, place: str, end: str) -> str:
+        """Places from an end on, or below 0, as in a mirror there."""
+        if self.random.random() < 0.4:
+            place = f"ct.abs({place})"
+        elif self.random.random() < 0.3:
+            place = f"ct.where({place} < 0, -{place}, {place})"
+        return f"ct.where({place} >= {end}, 2 * ({end} - 1) - {place}, {place})"
 
     def _split(self) -> list[str]:
         flat, by = self._place(1), self._number()

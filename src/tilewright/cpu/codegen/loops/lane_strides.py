@@ -153,6 +153,65 @@ def is_one_number(tile: Tile) -> bool:
     return isinstance(tile, Uniform)
 
 
+def likely_side(tile: Elementwise, known: dict[int, int | None] | None = None) -> int | None:
+    """Which of two sides a ``select`` likely chooses for all: the one that is not one number, if the other is; of two that run in opposite
+    directions, as where places are mirrored at an end, the one that rises. None: nothing tells. ``known``: directions by ``id``, which
+    are noted there."""
+    single = [is_one_number(side) for side in tile.operands[1:]]
+    if any(single):
+        return None if all(single) else single.index(False)
+    known = {} if known is None else known
+    found = [_direction(side, known) for side in tile.operands[1:]]
+    return found.index(1) if sorted(found, key=str) == [-1, 1] else None
+
+
+def _direction(tile: Tile, known: dict[int, int | None]) -> int | None:
+    """Whether numbers rise (1) or fall (-1) along a range, where they do not wrap, or are the same (0); None where nothing
+    tells."""
+    if id(tile) not in known:
+        known[id(tile)] = _direction_of(tile, known)
+    return known[id(tile)]
+
+
+def _direction_of(tile: Tile, known: dict[int, int | None]) -> int | None:
+    if is_one_number(tile):
+        return 0
+    if isinstance(tile, Range):
+        return 1
+    if isinstance(tile, Mapped):
+        return _direction(tile.source, known)
+    if not isinstance(tile, Elementwise):
+        return None
+    if tile.name == "select":
+        side = likely_side(tile, known)
+        return None if side is None else _direction(tile.operands[1 + side], known)
+    if tile.name not in _MOVING:
+        return None
+    if tile.name == "exti":
+        return _direction(tile.operands[0], known)
+    left, right = (_direction(operand, known) for operand in tile.operands)
+    if left is None or right is None:
+        return None
+    if tile.name == "muli":
+        by = _sign_of(tile.operands[0 if right else 1])
+        return None if by is None else (right or left) * by
+    moving = {each for each in (left, -right if tile.name == "subi" else right) if each}
+    return None if len(moving) > 1 else sum(moving)
+
+
+_MOVING = frozenset({"addi", "subi", "muli", "shli", "exti", "maxi", "mini"})
+
+
+def _sign_of(tile: Tile) -> int | None:
+    """The sign of a tile of one constant."""
+    while isinstance(tile, Mapped):
+        tile = tile.source
+    if not isinstance(tile, Uniform) or not isinstance(tile.value, ir.Constant):
+        return None
+    number = llvm.signed_of(tile.value)
+    return None if not number else 1 if number > 0 else -1
+
+
 @dataclass(slots=True)
 class _Known:
     settled: frozenset[int]
@@ -253,10 +312,11 @@ def _limit(tile: Elementwise, lhs: LaneStrides, rhs: LaneStrides) -> LaneStrides
 
 
 def _chosen(tile: Elementwise, lhs: LaneStrides, rhs: LaneStrides) -> LaneStrides | None:
-    """One of two, where the same one is chosen for all: that which is not one number, if the other is."""
-    if lhs.lanes == rhs.lanes or is_one_number(tile.operands[2]):
+    """One of two, where the same one is chosen for all."""
+    if lhs.lanes == rhs.lanes:
         return LaneStrides(lhs.lanes, False, True)
-    return LaneStrides(rhs.lanes, False, True) if is_one_number(tile.operands[1]) else None
+    side = likely_side(tile)
+    return None if side is None else LaneStrides((lhs, rhs)[side].lanes, False, True)
 
 
 def _quotient(tile: Elementwise, lhs: LaneStrides, rhs: LaneStrides) -> LaneStrides | None:

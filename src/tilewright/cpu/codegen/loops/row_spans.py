@@ -19,7 +19,7 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index
-from tilewright.cpu.codegen.loops.lane_strides import is_one_number
+from tilewright.cpu.codegen.loops.lane_strides import is_one_number, likely_side
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import (
     Elementwise,
@@ -183,14 +183,13 @@ class RowSpans(Spans):
     def either(self, tile: Elementwise) -> Span:
         """The side that is chosen for all. Raises ``Unknown`` where no formula tells."""
         condition, *sides = tile.operands
-        single = [is_one_number(side) for side in sides]
-        if all(single):
+        if all(is_one_number(side) for side in sides):
             self._is(tile, None)
             self.one_side(tile)
             return super().either(tile)
-        if not any(single):
+        chosen = likely_side(tile)
+        if chosen is None:
             raise Unknown
-        chosen = single.index(False)
         self._holds(condition, (ON, OFF)[chosen])
         self._is(tile, sides[chosen])
         return self.of(sides[chosen])

@@ -21,7 +21,7 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I64
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import fixed
-from tilewright.cpu.codegen.loops.lane_strides import is_one_number, needs_limits
+from tilewright.cpu.codegen.loops.lane_strides import is_one_number, likely_side, needs_limits
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.tiles import (
     Elementwise,
@@ -343,9 +343,9 @@ class Spans:
             return
         if tile.name == "select":
             self.one_side(tile)
-            sides = [side for side in tile.operands[1:] if not is_one_number(side)]
-            if len(sides) == 1:
-                self.instead[id(tile)] = sides[0]
+            side = likely_side(tile)
+            if side is not None:
+                self.instead[id(tile)] = tile.operands[1 + side]
             return
         number, limit = tile.operands
         if is_one_number(number):
@@ -363,17 +363,15 @@ class Spans:
         return Uniform(tile.element, tile.dims, number if ty == I64 else self.b.trunc(number, ty))
 
     def one_side(self, tile: Elementwise) -> None:
-        """Add the condition that the side which is no single number is chosen for all; either side, if neither is.
+        """Add the condition that the likely side is chosen for all; either one, if neither is.
 
         Raises ``Unknown`` where no formula tells.
         """
-        condition, *sides = tile.operands
-        only = [not is_one_number(side) for side in sides]
-        if not any(only):
-            only = [True, True]
+        condition, likely = tile.operands[0], likely_side(tile)
         found: list[Value] = []
-        for side, names in zip(only, (ON, OFF), strict=True):
-            if side and (holds := self.decided(condition, names)) is not None:
+        for side, names in enumerate((ON, OFF)):
+            asked = likely in (side, None)
+            if asked and (holds := self.decided(condition, names)) is not None:
                 found.append(holds)
         if not found:
             raise Unknown

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.cpu.codegen.analysis import cost_model
 from tilewright.dialects.arith import ArithOp, ConstantOp
@@ -113,15 +113,49 @@ def _is_formula(op: Operation, formulas: set[SSAValue]) -> bool:
 
 def _is_known_quotient(op: ArithOp) -> bool:
     """Whether an operation divides by a constant, in a tile whose elements are repeated along rows, or by one number, of which
-    it is not known that quotients change within most rows."""
+    it does not seem that quotients change within most rows, to be computed again in each round of a loop."""
     by, extent = op.operands[1].owner, T.dims_of(op.results[0].type)[-1:]
     if isinstance(by, ConstantOp):
         return extent == (1,) or (len(set(by.bits())) == 1 and by.bits()[0] >= extent[0])
     while isinstance(by, O.SplatOp | O.BroadcastOp | O.ExpandDimsOp | O.ViewOp):
         if not T.dims_of(by.operands[0].type):
-            return True
+            return not (_is_spaced(op.operands[0]) and _is_read_in_loops(op.results[0], op.parent))
         by = by.operands[0].owner
     return False
+
+
+def _is_read_in_loops(value: SSAValue, home: Block | None) -> bool:
+    """Whether operations inside of others read a value, or what is computed of it outside."""
+    pending, seen = [value], set[SSAValue]()
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        for use in value.uses:
+            if use.operation.parent is not home:
+                return True
+            if isinstance(use.operation, (ArithOp, *_MOVES)):
+                pending += use.operation.results
+    return False
+
+
+def _is_spaced(value: SSAValue) -> bool:
+    """Whether neighbours along a row lie several apart, by a constant: their quotients seldom stay the same."""
+    owner, extent = value.owner, T.dims_of(value.type)[-1:]
+    if extent in ((), (1,)) or not isinstance(owner, ArithOp | O.ViewOp | O.BroadcastOp):
+        return False
+    if not isinstance(owner, ArithOp):
+        return _is_spaced(owner.operands[0])
+    if owner.MEANING in ("addi", "subi", "exti"):
+        return any(map(_is_spaced, owner.operands))
+    if owner.MEANING not in ("muli", "shli"):
+        return False
+    factors = [
+        each.owner.bits()[0] for each in owner.operands if isinstance(each.owner, ConstantOp)
+    ]
+    least = 1 if owner.MEANING == "shli" else 2
+    return any(factor >= least for factor in factors)
 
 
 def _addresses(op: Operation, value: SSAValue) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from math import prod
 
 from xdsl.dialects import scf
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
@@ -19,16 +20,26 @@ from tilewright.cpu.codegen.analysis.networks import Networks, find_networks
 from tilewright.cpu.codegen.analysis.segments import Segments, find_segments
 from tilewright.cpu.codegen.emitter.table import refuse
 from tilewright.dialects import facts
+from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp
-from tilewright.dialects.nv_tileaa.ops.memory import Load, TiledLoadOp
-from tilewright.dialects.nv_tileaa.ops.shapes import BroadcastOp, CatOp, ExtractOp, ExtractSliceOp
+from tilewright.dialects.nv_tileaa.ops.memory import Load, LoadOp, TiledLoadOp
+from tilewright.dialects.nv_tileaa.ops.shapes import (
+    BroadcastOp,
+    CatOp,
+    ExtractOp,
+    ExtractSliceOp,
+)
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
 
 #: What reading a tile again in another nest may cost, in units of one simple operation.
 _RECOMPUTE_LIMIT = 8
 #: What an element of a view costs that is read as it lies; reading a buffer instead is no gain.
 _READ_COST = 6
+#: What a number of a row costs that is worth a vector of such numbers, and what all of them may cost together.
+_HEAVY, _ROWS_LIMIT = 20, 256
+#: Rows of more elements take so long that a number for each of them does not count.
+_SHORT_ROW = 64
 #: How often a loop is taken to run.
 _LOOP_WEIGHT = 8
 _COST_LIMIT = 1 << 20
@@ -184,7 +195,11 @@ def make_plan(
             plan.groups |= dict.fromkeys(group, group)
     memory = effects.Memory(ops, plan, distinct_arguments)
     known = _Known(
-        costs, memory, formulas.of_addresses(ops, costs), formulas.of_positions(ops), joined
+        costs,
+        memory,
+        formulas.of_addresses(ops, costs),
+        formulas.of_positions(ops),
+        joined,
     )
     for op in reversed(ops):
         for result in op.results:
@@ -211,7 +226,7 @@ def make_plan(
 class _Known:
     """What is known of a function's tiles: the ``costs`` of an element, what may change in ``memory``, those that say where
     accesses go (``addresses``), those that are computed of ``positions`` alone, and those that parts are read of; ``repeated``: how
-    many rows of a nest read an element."""
+    many rows of a nest read an element; ``spread``: whether it stands for a short row, or what is computed of it without much ado does."""
 
     costs: dict[SSAValue, int]
     memory: effects.Memory
@@ -219,6 +234,7 @@ class _Known:
     positions: set[SSAValue]
     joined: set[SSAValue]
     repeated: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+    spread: dict[SSAValue, bool] = field(default_factory=dict[SSAValue, bool])
 
 
 def _reason(op: Operation, result: SSAValue, plan: Plan, known: _Known) -> str:
@@ -229,6 +245,9 @@ def _reason(op: Operation, result: SSAValue, plan: Plan, known: _Known) -> str:
         again = _of_places(costs[result]) if result in known.positions else sum
         reason = _why_kept(op, result, plan, costs, known.memory, again)
         reason = reason or _why_not_again(op, result, costs, known.repeated[result])
+        known.spread[result] = _is_spread(result, plan, known.spread)
+        if result not in known.positions and known.spread[result]:
+            reason = reason or _why_not_by_rows(op, result, costs)
     elif _is_handed_on(op, result, plan, costs):
         reason = _TOO_LONG
     elif _is_mask_of_loops(op, result, plan, costs):
@@ -436,6 +455,49 @@ def _why_not_again(op: Operation, value: SSAValue, costs: dict[SSAValue, int], r
     if free or (rows - 1) * more <= _RECOMPUTE_LIMIT:
         return ""
     return f"recomputing it for each of {rows} rows costs more"
+
+
+def _why_not_by_rows(op: Operation, value: SSAValue, costs: dict[SSAValue, int]) -> str:
+    """Why what stands for rows, and is gathered or takes long, must have a buffer, where vectors hold it; empty where each may be
+    computed when its row is."""
+    rows = prod(T.dims_of(value.type))
+    if not isinstance(op, LoadOp) and facts.cost(op) < _RECOMPUTE_LIMIT:
+        return ""
+    if costs[value] < _HEAVY or (rows - 1) * costs[value] <= _ROWS_LIMIT:
+        return ""
+    return f"computing it for {rows} rows one by one costs more"
+
+
+def _is_spread(value: SSAValue, plan: Plan, spread: dict[SSAValue, bool]) -> bool:
+    """Whether single elements, or what is computed of them without much ado, are repeated along short rows."""
+    for use in value.uses:
+        user = use.operation
+        if isinstance(user, BroadcastOp):
+            source, result = (T.dims_of(each.type) for each in (user.source, user.result))
+            often = prod(result) // prod(source)
+            if source[-1:] != (1,) or result[-1] == 1:
+                continue
+            if result[-1] <= often <= _SHORT_ROW or _is_read_down(user.result, plan):
+                return True
+        elif (
+            cost_model.is_lazy(user)
+            and spread.get(user.results[0], False)
+            and user.results[0] not in plan.kept
+            and not isinstance(user, Load)
+            and facts.cost(user) < _RECOMPUTE_LIMIT
+            and prod(T.dims_of(user.results[0].type)) == prod(T.dims_of(value.type))
+        ):
+            return True
+    return False
+
+
+def _is_read_down(value: SSAValue, plan: Plan) -> bool:
+    """Whether a reduction goes through the rows of a tile, which then asks for the number of a row again for each vector of columns."""
+    return any(
+        isinstance(reader, ReduceOp)
+        and int_property(reader, "axis") < len(T.dims_of(reader.operands[0].type)) - 1
+        for reader in plan.readers.get(value, ())
+    )
 
 
 def _is_handed_on(op: Operation, value: SSAValue, plan: Plan, costs: dict[SSAValue, int]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
@@ -116,3 +117,42 @@ def test_choices_in_place_are_stored_whole(element: str, through: str) -> None:
     optimize(made, compiled.target)
     lines = emit_assembly(made, compiled.target).splitlines()
     assert not [line for line in lines if "maskmov" in line and line.endswith(")")]
+
+
+def _rows(step: int) -> Any:
+    """``out[r, i] = x[r - 2, step * i]`` for the rows that there are, from the first on."""
+    module, rows, width = ModuleBuilder(), 4, 64
+    names = {"x": ptr("f32"), "out": ptr("f32"), "height": "i32", "width": "i32"}
+    with module.entry("k", names) as k:
+
+        def whole(value: Value) -> Value:
+            return k.broadcast_to(value, (rows, width))
+
+        def scalar(value: Value) -> Value:
+            return whole(value.reshape((1, 1)))
+
+        row = whole((k.get_tile_block_id()[0] * rows + k.arange(rows)).reshape((rows, 1)))
+        column = whole(k.arange(width).reshape((1, width)))
+        inside = (row >= 2) & (row - 2 < scalar(k.args.height)) & (column < scalar(k.args.width))
+        source = (row - 2) * (step * width) + column * step
+        x, _ = k.load_ptr_tko(scalar(k.args.x) + source, inside, k.full((rows, width), 7.0, "f32"))
+        k.store_ptr_tko(scalar(k.args.out) + (row * width + column), x)
+    return module.build()
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_rows_that_are_off_are_not_looked_for(step: int) -> None:
+    """A processor looks for the page even if no lane is on, and takes long where there is none: in front of an array."""
+    module = _rows(step)
+    text = compile_kernel(
+        lower_to_tileaa(module).module, None, CompileOptions(cpu="x86-64-v4")
+    ).llvm_ir
+    assert re.search(r'select +i1 \S+, ptr \S+, ptr @"nothing"', text)
+    x = np.arange(6 * 64 * step, dtype=np.float32)
+    expected = np.full((8, 64), 7, np.float32)
+    expected[2:, :60] = x.reshape(6, -1)[:, : 60 * step : step]
+    given = Guarded(x, at_end=False)
+    for cpu in ("host", "generic"):
+        out = np.zeros((8, 64), np.float32)
+        Program(module, LaunchOptions(cpu=cpu)).launch("k", 2, (given.array, out, 6, 60))
+        assert (out == expected).all()

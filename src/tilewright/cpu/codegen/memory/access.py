@@ -288,7 +288,7 @@ def load_lanes(
 ) -> Lane:
     """A vector of elements that lie side by side, or at distances, in elements, from an address.
 
-    ``passive`` where the mask is off.
+    ``passive`` where the mask is off. The address is that of memory, or next to some, even where all of it is.
     """
     ty = ir.VectorType(element.buffer, lanes)
     if dense and mask is None:
@@ -305,7 +305,7 @@ def load_lanes(
     def make(b: Builder, p: Value, far: Value, on: Value, otherwise: Value) -> Value:
         fallback = to_buffer(b, otherwise, element)
         if dense:
-            return loaded(b, masked_load(b, p, ty, on, fallback), element)
+            return loaded(b, masked_load(b, p, ty, on, fallback, near=True), element)
         pointers = b.gep(p, [far], source_etype=element.buffer)
         pointers.type = ir.VectorType(PTR, lanes)
         return loaded(b, gather_from(b, pointers, element, on, fallback), element)
@@ -398,13 +398,13 @@ def store_lanes(
     else:
         safe = safe_address(nest, place, coords, at).value
         if over is None:
-            masked_store(b, data, safe, on)
+            masked_store(b, data, safe, on, near=True)
             return
         with b.if_else(over.value, likely=True) as (whole, rest):
             with whole:
                 store_whole(b, data, where, element.buffer_bytes)
             with rest:
-                masked_store(b, data, safe, on)
+                masked_store(b, data, safe, on, near=True)
 
 
 def ask_for_next_target(nest: LoopNest, place: TilePosition, coords: Coords) -> None:

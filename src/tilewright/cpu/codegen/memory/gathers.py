@@ -10,6 +10,7 @@ from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import PTR, element_of
+from tilewright.cpu.codegen.ir.masked import somewhere
 from tilewright.cpu.codegen.ir.types import Type, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Lane, lanes_in
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
@@ -65,6 +66,9 @@ class GatherLoad(Tile):
         dense = self.gathered.runs_along(coords)
         if dense:
             where, spread = _from_first(nest, where, spread, self.element.buffer)
+            if mask is not None:
+                on = nest.widened(mask, lanes)
+                where = nest.emit([where, on], lambda b, p, m: somewhere(b, p, llvm.any_lane(b, m)))
         return load_lanes(nest, where, self.element, lanes, dense, spread, mask, passive)
 
 

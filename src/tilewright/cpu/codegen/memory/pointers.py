@@ -14,7 +14,7 @@ from tilewright.cpu.codegen.emitter.function import FunctionEmitter, vector_axis
 from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I32, I64, PTR, Element, element_of
-from tilewright.cpu.codegen.ir.masked import masked_load, masked_store, store_whole
+from tilewright.cpu.codegen.ir.masked import masked_load, masked_store, somewhere, store_whole
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, lanes_in
 from tilewright.cpu.codegen.loops.lane_strides import (
@@ -148,6 +148,10 @@ class PointerLoad(Tile):
         return not is_formula(self.pointers)
 
     @property
+    def gets_elements(self) -> bool:
+        return True
+
+    @property
     def computed(self) -> tuple[Tile, ...]:
         # Offsets from one base are added to it by the processor, two vectors of them where they are wide.
         known = self.whole is not None or self.in_rows or self._has_base
@@ -187,7 +191,9 @@ class PointerLoad(Tile):
         on = Lane(llvm.all_on(lanes)) if mask is None else nest.widened(mask, lanes)
         other = nest.widened(nest.eval(self.other, coords), lanes)
         if run and lane_steps is not None and lane_steps.exact:
-            first = self._first(nest, coords, whole)
+            first = _where_row_is_on(
+                nest, self._first(nest, coords, whole), self.mask, mask, coords
+            )
             return self._together(nest, coords, [first, on, other], _run_load)
         addresses = nest.widened(nest.eval(self.pointers, coords), lanes)
         if not run:
@@ -401,6 +407,38 @@ def _first(b: Builder, value: Value) -> Value:
     return value
 
 
+def _where_row_is_on(
+    nest: LoopNest, first: Lane, mask: Tile | None, on: Lane | None, coords: Coords
+) -> Lane:
+    """The address of a vector, that of memory of the module if what its mask asks of the whole row does not hold: others are
+    off at an end of their row at most, which is near memory."""
+    if mask is None or on is None:
+        return first
+    asked = _of_row(nest, mask, coords)
+    if asked is None:
+        return first
+
+    def make(b: Builder, address: Value, holds: Value) -> Value:
+        return b.ptrtoint(somewhere(b, b.inttoptr(address, PTR), holds), I64)
+
+    return nest.emit([first, asked], make)
+
+
+def _of_row(nest: LoopNest, mask: Tile, coords: Coords) -> Lane | None:
+    """What a mask asks that is the same for all lanes; None where it asks nothing such."""
+    if isinstance(mask, Mapped):
+        inner = mask.mapping(nest, coords)
+        return None if inner is None else _of_row(nest, mask.source, inner)
+    if isinstance(mask, Elementwise) and mask.name == "andi":
+        found = [_of_row(nest, operand, coords) for operand in mask.operands]
+        known = [each for each in found if each is not None]
+        if len(known) < 2:
+            return known[0] if known else None
+        return nest.emit(known, lambda b, x, y: b.and_(x, y))
+    found = nest.eval(mask, coords)
+    return None if llvm.lanes_of(found.value.type) else found
+
+
 def first_lane(nest: LoopNest, coords: Coords) -> Coords:
     """The position of the first lane."""
     return tuple(
@@ -432,7 +470,8 @@ def _run_load(b: Builder, address: Value, on: Value, other: Value, element: Elem
     pointer = b.inttoptr(address, PTR)
     if llvm.is_all_on(on):
         return loaded(b, b.load(pointer, typ=ty, align=element.buffer_bytes), element)
-    return loaded(b, masked_load(b, pointer, ty, on, to_buffer(b, other, element)), element)
+    held = to_buffer(b, other, element)
+    return loaded(b, masked_load(b, pointer, ty, on, held, near=True), element)
 
 
 def _load_each(b: Builder, address: Value, each: Sequence[Value], element: Element) -> Value:
@@ -713,7 +752,7 @@ class _PointerStore:
         lane_steps = lane_steps_of(nest, self.pointers, coords, whole, self.spaced)
         if lane_steps is not None and lane_steps.is_run(element.memory_bytes) and lane_steps.exact:
             fits = whole.fits if nest.masked and whole is not None and not nest.fits else None
-            first = self._first(nest, coords).value
+            first = _where_row_is_on(nest, self._first(nest, coords), self.mask, on, coords).value
             _stored_together(nest, coords, self.pointers, first, data, chosen, element, fits)
         elif not self._put_near(nest, coords, lane_steps, data, on):
             each = each_lane(nest, self.pointers, coords, whole, self.spaced) if on is None else []
@@ -806,7 +845,7 @@ def _run_store(b: Builder, address: Value, data: Value, on: Value, element: Elem
     if llvm.is_all_on(on):
         store_whole(b, held, pointer, element.buffer_bytes)
         return
-    masked_store(b, held, pointer, on)
+    masked_store(b, held, pointer, on, near=True)
 
 
 def _scatter(b: Builder, addresses: Value, data: Value, on: Value, element: Element) -> None:

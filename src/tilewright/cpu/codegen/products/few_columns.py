@@ -133,7 +133,7 @@ class _Kernel:
         if on is None:
             return self.accumulation.load_right(b, where, 0, lanes)
         ty = ir.VectorType(panel.buffer, self.terms)
-        found = masked_load(b, where, ty, on, llvm.number(ty, 0), panel.buffer_bytes)
+        found = masked_load(b, where, ty, on, llvm.number(ty, 0), panel.buffer_bytes, near=True)
         wanted = llvm.vector(self.accumulation.unit.register, lanes)
         return found if found.type == wanted else b.bitcast(found, wanted)
 

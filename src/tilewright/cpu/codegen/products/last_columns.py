@@ -193,7 +193,7 @@ class LastColumns:
             found: list[Value] = []
             for row, left in enumerate(lefts):
                 there = _moved(b, left, behind)
-                factor = masked_load(b, there, ty, on, llvm.number(ty, 0), align)
+                factor = masked_load(b, there, ty, on, llvm.number(ty, 0), align, near=True)
                 for number, right in enumerate(rights):
                     total = sums[row * columns + number]
                     found.append(self.accumulation.multiply(b, total, factor, right))

@@ -295,7 +295,7 @@ class _Kernel:
         if on is None:
             b.store(total, place, align=size)
         else:
-            masked_store(b, total, place, on)
+            masked_store(b, total, place, on, near=True)
 
     def _rows(self, entry: Entry, block: Index, height: int) -> list[Value]:
         """Where the rows of a block of the left operand begin."""
@@ -446,7 +446,7 @@ class _Kernel:
         if on is None:
             found = b.load(where, typ=ty, align=there.buffer_bytes)
         else:
-            found = masked_load(b, where, ty, on, llvm.number(ty, 0))
+            found = masked_load(b, where, ty, on, llvm.number(ty, 0), near=True)
         found = loaded(b, found, there)
         return widening(there, accumulation.panel)(b, found)
 

@@ -205,7 +205,7 @@ class _Kernel:
                 on = b.icmp_signed(
                     "<", llvm.int_lanes(range(_HALF), I32), llvm.splat(b, left, _HALF)
                 )
-                masked_store(b, found, place, on)
+                masked_store(b, found, place, on, near=True)
 
         llvm.count(b, _number(0), rows, _number(1), write)
 

@@ -152,6 +152,11 @@ class Tile(ABC):
         return False
 
     @property
+    def gets_elements(self) -> bool:
+        """Whether each element is read from memory where the sources have its address at the same position."""
+        return False
+
+    @property
     def goes_by_lanes(self) -> bool:
         """Whether elements are computed lane by lane, so that their order costs nothing."""
         return False
@@ -637,8 +642,8 @@ def only_in_step(tile: Tile, targets: Targets) -> bool:
         if id(tile) in seen:
             continue
         seen.add(id(tile))
-        if isinstance(tile, Elementwise):
-            pending += tile.operands
+        if isinstance(tile, Elementwise) or tile.gets_elements:
+            pending += tile.sources
         elif isinstance(tile, Strided):
             if not all(is_same_buffer(target, tile) for target in _sharing(targets, tile)):
                 return False

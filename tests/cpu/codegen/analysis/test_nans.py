@@ -28,6 +28,20 @@ _BODY = """
     nv_tileaa.yield %g : f32
   }
   %not = arith.negf %m : tile<4x8xf32>
+  %none = arith.constant 0 : i32
+  %some = arith.constant 4 : i32
+  %l0, %l1, %l2, %l3 = scf.for %i = %none to %some step %some iter_args(%c0 = %k, %c1 = %k, %c2 = %x, %c3 = %k)
+    -> (tile<4x8xf32>, tile<4x8xf32>, tile<4x8xf32>, tile<4x8xf32>) : i32 {
+    %n0 = arith.maximumf %c0, %x : tile<4x8xf32>
+    %n1 = nv_tileaa.addf %c1, %y : tile<4x8xf32>
+    %n2 = arith.maximumf %c2, %x : tile<4x8xf32>
+    scf.yield %n0, %n1, %n2, %c2 : tile<4x8xf32>, tile<4x8xf32>, tile<4x8xf32>, tile<4x8xf32>
+  }
+  %i0, %i1, %i2 = scf.if %c -> (tile<4x8xf32>, tile<4x8xf32>, tile<4x8xf32>) {
+    scf.yield %m, %l0, %x : tile<4x8xf32>, tile<4x8xf32>, tile<4x8xf32>
+  } else {
+    scf.yield %l0, %sum, %m : tile<4x8xf32>, tile<4x8xf32>, tile<4x8xf32>
+  }
 """
 
 
@@ -42,11 +56,22 @@ _BODY = """
         ("cat", False, False),
         ("sum", False, True),
         ("chosen", False, True),
-        ("k", False, True),
+        ("k", True, True),
         ("once", False, False),  # which LLVM takes for %x
         ("a", False, False),  # %x may be what the arguments hold
         ("g", False, True),
         ("not", False, False),
+        ("c0", True, True),
+        ("l0", True, True),
+        ("c1", False, True),
+        ("l1", False, True),
+        ("c2", False, False),  # it begins as %x
+        ("l2", False, False),
+        ("c3", False, False),  # it goes on as what begins as %x
+        ("l3", False, False),
+        ("i0", True, True),
+        ("i1", False, True),
+        ("i2", False, False),
     ],
 )
 def test_what_is_known_of_a_value(name: str, canonical: bool, quiet: bool) -> None:

@@ -24,6 +24,18 @@ FORMS = {
     "with itself turned": "%m = negf %v : {t}\n%r = {op} %m, %v{flags} : {t}",
     "twice": "%c = constant <{e}: 2.0> : {t}\n%m = {op} %v, %c{flags} : {t}\n%r = {op} %v, %m{flags} : {t}",
     "by one": "%c = constant <{e}: 1.0> : {t}\n%m = mulf %v, %c : {t}\n%z = constant <{e}: 3.0> : {t}\n%r = {op} %m, %z{flags} : {t}",
+    "behind its own": "%m = {op} %v, %v{flags} : {t}\n%c = constant <{e}: 1.5> : {t}\n%w = mulf %v, %c : {t}\n%r = {op} %m, %w{flags} : {t}",
+    "before its own": "%m = {op} %v, %v{flags} : {t}\n%c = constant <{e}: 1.5> : {t}\n%w = mulf %v, %c : {t}\n%r = {op} %w, %m{flags} : {t}",
+    "in a loop": """%c = constant <{e}: 1.5> : {t}
+%w = mulf %v, %c : {t}
+%n = constant <i32: 1> : tile<i32>
+%begin = constant <{e}: 0.25> : {t}
+%r, %other = for %i in (%zero to %three, step %n) : tile<i32> iter_values(%acc = %begin, %next = %v) -> ({t}, {t}) {{
+  %p0 = {op} %acc, %w{flags} : {t}
+  %p1 = {op} %p0, %next{flags} : {t}
+  %p2 = {op} %next, %w{flags} : {t}
+  continue %p1, %p2 : {t}, {t}
+}}""",
     "of a row": """%rows = reshape %v : {t} -> tile<4x16x{e}>
 %least = reduce %rows dim=1 identities=[{first} : {e}] : tile<4x16x{e}> -> tile<4x{e}>
 (%a: tile<{e}>, %b: tile<{e}>) {{ %s = {op} %a, %b{flags} : tile<{e}> yield %s : tile<{e}> }}
@@ -62,6 +74,7 @@ def kernel(element: str, form: str) -> str:
       }}""")
     return f"""entry @k(%x: tile<ptr<{element}>>, %y: tile<ptr<{element}>>) {{
       %zero = constant <i32: 0> : tile<i32>
+      %three = constant <i32: 3> : tile<i32>
       %at = iota : tile<{COUNT}xi32>
       %x1 = reshape %x : tile<ptr<{element}>> -> tile<1xptr<{element}>>
       %xs = broadcast %x1 : tile<1xptr<{element}>> -> {pointers}
@@ -96,9 +109,16 @@ def test_a_nan_that_signals_is_as_any_other(element: str, form: str) -> None:
     ):
         result = np.zeros((len(WAYS), COUNT), TYPES[element])
         run(module, "k", 1, [given(element), result], machine, options)
-        found[machine, options.cpu] = result.astype(np.float64)
+        found[machine, options.cpu] = result
     expected = found.pop(("reference", "host"))
-    assert (expected[0] != expected[2]).any()
+    numbers = expected.astype(np.float64)
+    assert (numbers[0] != numbers[2]).any()
+    # The first one of a scan is what it was, whose bits nobody promises.
+    kind = np.float64 if form == "up to each" else None
     for machine, result in found.items():
         for way, row, right in zip(WAYS, result, expected, strict=True):
-            np.testing.assert_array_equal(row, right, f"{way} on {machine}")
+            both = [
+                each.astype(kind) if kind else each.view(f"u{each.itemsize}")
+                for each in (row, right)
+            ]
+            np.testing.assert_array_equal(*both, f"{way} on {machine}")

@@ -7,10 +7,12 @@ the number; arithmetic never produces a signalling NaN.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isnan
 
-from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import AnyFloat
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from tilewright.dialects import facts
 from tilewright.dialects.arith import ConstantOp, SelectOp
@@ -25,22 +27,10 @@ _MOVES = frozenset({Elements.RESHAPED, Elements.MOVED})
 
 
 def find_canonical(ops: Iterable[Operation]) -> set[SSAValue]:
-    """The values made by extrema, and by operations that only choose or move their elements. The
-    operations must come in an order in which values stand before their uses."""
-    found: set[SSAValue] = set()
-    for op in ops:
-        if facts.meaning(op) in _EXTREMA:
-            found.update(op.results)
-            continue
-        if isinstance(op, SelectOp):
-            taken = list(op.operands[1:])
-        elif facts.elements(op) in _MOVES:
-            taken = [v for v in op.operands if isinstance(v.type, T.TileType)]
-        else:
-            continue
-        if taken and all(value in found for value in taken):
-            found.update(op.results)
-    return found
+    """The values made by extrema, constants that are numbers, and what operations only choose, move, or hand from iteration to
+    iteration of them. The operations must come in an order in which values stand before their uses, and operations before those
+    that they hold."""
+    return _found(list(ops), _is_canonical)
 
 
 #: What rounds, and so gives no NaN that signals.
@@ -50,30 +40,92 @@ _FEW = 1024
 
 def find_quiet(ops: Iterable[Operation]) -> set[SSAValue]:
     """The values that can hold no NaN that signals: those that arithmetic or extrema made, constants that are
-    numbers, and what operations only choose or move of them. The operations must come in an order in which
-    values stand before their uses, and operations before those that they hold."""
+    numbers, and what operations only choose, move, or hand from iteration to iteration of them. The operations must come in an
+    order in which values stand before their uses, and operations before those that they hold."""
+    return _found(list(ops), _is_quiet)
+
+
+def _is_canonical(op: Operation) -> bool:
+    """Whether the results of an operation are so, whatever its operands are."""
+    return facts.meaning(op) in _EXTREMA or (isinstance(op, ConstantOp) and _is_number(op))
+
+
+def _is_quiet(op: Operation) -> bool:
+    if facts.meaning(op) in _ARITHMETIC:
+        # LLVM takes out what changes no number, such as a product by one.
+        return not any(_is_neutral(value) for value in op.operands)
+    return _is_canonical(op)
+
+
+def _found(ops: Sequence[Operation], makes: Callable[[Operation], bool]) -> set[SSAValue]:
+    """The values that operations make so, or pass on: what a loop carries is so if it begins so, and goes on so if it was."""
+    carried = {
+        argument: (loop.operands[3 + n], loop.results[n])
+        for loop in ops
+        if isinstance(loop, scf.ForOp)
+        for n, argument in enumerate(loop.body.block.args[1:])
+        if isinstance(argument.type, T.TileType | AnyFloat)
+    }
+    for _ in range(_ROUNDS):
+        found = _passed_on(ops, makes, carried)
+        wrong = [
+            argument
+            for argument, (first, result) in carried.items()
+            if first not in found or _handed_back(argument) not in found
+        ]
+        if not wrong:
+            return found
+        for argument in wrong:
+            del carried[argument]
+    return _passed_on(ops, makes, {})
+
+
+_ROUNDS = 8
+"""How often it may turn out that something else is not carried so."""
+
+
+def _handed_back(argument: BlockArgument) -> SSAValue:
+    """What an iteration hands to the next one."""
+    last = argument.owner.last_op
+    assert last is not None
+    return last.operands[argument.index - 1]
+
+
+def _passed_on(
+    ops: Sequence[Operation],
+    makes: Callable[[Operation], bool],
+    carried: Mapping[BlockArgument, tuple[SSAValue, SSAValue]],
+) -> set[SSAValue]:
     found: set[SSAValue] = set()
+    for argument, (_, result) in carried.items():
+        found |= {argument, result}
     for op in ops:
-        meaning = facts.meaning(op)
-        if meaning in _EXTREMA:
-            is_quiet = True
-        elif meaning in _ARITHMETIC:
-            # LLVM takes out what changes no number, such as a product by one.
-            is_quiet = not any(_is_neutral(value) for value in op.operands)
-        elif isinstance(op, ConstantOp):
-            is_quiet = _is_number(op)
-        elif isinstance(op, SelectOp):
-            is_quiet = all(value in found for value in op.operands[1:])
-        elif facts.elements(op) in _MOVES:
-            taken = [v for v in op.operands if isinstance(v.type, T.TileType)]
-            is_quiet = bool(taken) and all(value in found for value in taken)
-        else:
-            is_quiet = False
-            if isinstance(op, ReduceOp | ScanOp) and all(value in found for value in op.operands):
-                found.update(op.regions[0].block.args)
-        if is_quiet:
+        if makes(op):
             found.update(op.results)
+        elif isinstance(op, SelectOp):
+            if all(value in found for value in op.operands[1:]):
+                found.update(op.results)
+        elif facts.elements(op) in _MOVES:
+            taken = [v for v in op.operands if isinstance(v.type, T.TileType | AnyFloat)]
+            if taken and all(value in found for value in taken):
+                found.update(op.results)
+        elif isinstance(op, ReduceOp | ScanOp) and makes is _is_quiet:
+            if all(value in found for value in op.operands):
+                found.update(op.regions[0].block.args)
+        elif isinstance(op, scf.YieldOp) and isinstance(chooses := op.parent_op(), scf.IfOp):
+            _chosen(op, chooses, found)
     return found
+
+
+def _chosen(op: scf.YieldOp, chooses: scf.IfOp, found: set[SSAValue]) -> None:
+    """What both sides of a branch give, at the end of the second one."""
+    if not chooses.results or op.parent is not chooses.regions[1].block:
+        return
+    first = chooses.regions[0].block.last_op
+    assert first is not None
+    for one, other, result in zip(first.operands, op.operands, chooses.results, strict=True):
+        if one in found and other in found:
+            found.add(result)
 
 
 def _floats(op: ConstantOp) -> set[float]:

@@ -144,18 +144,18 @@ _RANGE_ROUNDING = 4
 
 
 def _number_extremum(b: B, larger: bool, wide: list[V], nans: Sequence[Nans]) -> V | None:
-    """One instruction of AVX512DQ that orders zeros and prefers numbers to NaN, but for those that signal:
-    they are made quiet first. None without it."""
+    """One instruction of AVX512DQ that orders zeros and prefers numbers to NaN, but for those that signal: they are made quiet
+    first. Of two NaNs it gives the first one: a canonical one, if an operand has no other. None without it."""
     ty = wide[0].type
     lanes, scalar = llvm.lanes_of(ty), llvm.scalar_of(ty)
     bits = 32 if scalar == FLOAT else 64
     if lanes * bits < 512 or not llvm.target_of(b).has("avx512dq"):
         return None
-    nan = llvm.number(ty, float("nan"))
     wide = [
-        b.select(b.fcmp_unordered("uno", v, v), nan, v) if held is Nans.ANY else v
-        for v, held in zip(wide, nans, strict=True)
+        canonical_nan(b, v) if held is Nans.ANY else v for v, held in zip(wide, nans, strict=True)
     ]
+    if nans[0] is Nans.QUIET:
+        wide.reverse()
     return llvm.by_registers(b, wide, bits, lambda values: _ranged(b, values, bits, larger=larger))
 
 
@@ -171,8 +171,31 @@ def _ranged(b: B, values: Sequence[V], bits: int, *, larger: bool) -> V:
 
 
 def canonical_nan(b: B, x: V) -> V:
-    """The canonical NaN for every other, in f32 and f64."""
-    return b.select(b.fcmp_unordered("uno", x, x), llvm.number(x.type, float("nan")), x)
+    """The canonical NaN for every other, in f32 and f64: an instruction of AVX-512, which takes one of two numbers by what kind of
+    number one is."""
+    lanes, bits = llvm.lanes_of(x.type), 32 if llvm.scalar_of(x.type) == FLOAT else 64
+    if lanes * bits < 512 or not llvm.target_of(b).has("avx512f"):
+        return b.select(b.fcmp_unordered("uno", x, x), llvm.number(x.type, float("nan")), x)
+    return llvm.by_registers(b, [x], bits, lambda values: _fixed_up(b, values[0], bits))
+
+
+#: For each kind of number, from the last four bits on, whether it stays (1) or becomes the other one (0): quiet NaN, NaN that signals,
+#: zero, one, both infinities, negative and positive numbers.
+_KINDS = 0x11111100
+
+
+def _fixed_up(b: B, value: V, bits: int) -> V:
+    """One register without any NaN but the canonical one."""
+    ty = value.type
+    words = ir.VectorType(ir.IntType(bits), llvm.lanes_of(ty))
+    mask = ir.IntType(llvm.lanes_of(ty))
+    name = f"llvm.x86.avx512.mask.fixupimm.{'ps' if bits == 32 else 'pd'}.512"
+    function = llvm.declare(b.module, name, ty, [ty, ty, words, I32, mask, I32])
+    nan, kinds = llvm.number(ty, float("nan")), llvm.number(words, _KINDS)
+    rounding = ir.Constant(I32, _RANGE_ROUNDING)
+    return b.call(
+        function, [nan, value, kinds, ir.Constant(I32, 0), ir.Constant(mask, -1), rounding]
+    )
 
 
 def _extremum(
@@ -195,11 +218,14 @@ def _extremum(
             found = _limited(b, first, second, larger, propagate_nan=propagate_nan)
             return narrow(b, found, element)
     found = _number_extremum(b, larger, wide, nans) if not propagate_nan else None
+    enough = min(nans)
+    if found is not None and any(held is not Nans.QUIET for held in nans):
+        enough = Nans.CANONICAL  # One side is, or was made so.
     if found is None:
         name = ("maximum" if larger else "minimum") + ("" if propagate_nan else "num")
         found = llvm.intrinsic(b, name, wide)
     narrowed = narrow(b, found, element)
-    if min(nans) is Nans.CANONICAL and not propagate_nan and narrowed is found:
+    if enough is Nans.CANONICAL and not propagate_nan and narrowed is found:
         return found
     if isinstance(llvm.scalar_of(narrowed.type), ir.IntType):
         nan: Constant = llvm.number(narrowed.type, element.format.nan_bits)

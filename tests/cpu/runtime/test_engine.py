@@ -117,6 +117,34 @@ def test_optimising_simplifies() -> None:
     assert "define" in str(module)
 
 
+@pytest.mark.parametrize("ty", ["i32", "<16 x i32>"])
+def test_bits_that_are_counted_by_sums_are_counted_by_an_instruction(ty: str) -> None:
+    """As kernels count them, which have no operation for it."""
+
+    def number(value: int) -> str:
+        return str(value) if ty == "i32" else f"splat (i32 {value})"
+
+    ir = f"""define {ty} @count({ty} %x) {{
+      %a = lshr {ty} %x, {number(1)}
+      %b = and {ty} %a, {number(0x55555555)}
+      %c = sub {ty} %x, %b
+      %d = and {ty} %c, {number(0x33333333)}
+      %e = lshr {ty} %c, {number(2)}
+      %f = and {ty} %e, {number(0x33333333)}
+      %g = add {ty} %d, %f
+      %h = lshr {ty} %g, {number(4)}
+      %i = add {ty} %g, %h
+      %j = and {ty} %i, {number(0x0F0F0F0F)}
+      %k = mul {ty} %j, {number(0x01010101)}
+      %l = lshr {ty} %k, {number(24)}
+      ret {ty} %l
+    }}"""
+    target = cpu_target()
+    module = parse_ir(ir, target)
+    optimize(module, target)
+    assert "call" in str(module) and "ctpop" in str(module)
+
+
 def test_unknown_cpu() -> None:
     with pytest.raises(TileIRError) as error:
         cpu_target("pentium")

@@ -60,6 +60,7 @@ _PIPELINES: Mapping[int, tuple[str, ...]] = MappingProxyType(
             "sroa",
             "simplify_cfg",
             "instruction_combine",
+            "aggressive_instcombine",
             "simplify_cfg",
         ),
     }

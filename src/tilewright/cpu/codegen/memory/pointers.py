@@ -410,12 +410,12 @@ def _first(b: Builder, value: Value) -> Value:
 def _where_row_is_on(
     nest: LoopNest, first: Lane, mask: Tile | None, on: Lane | None, coords: Coords
 ) -> Lane:
-    """The address of a vector, that of memory of the module if what its mask asks of the whole row does not hold: others are
-    off at an end of their row at most, which is near memory."""
+    """The address of a vector, that of memory of the module if what its mask asks of its row does not hold: others are off at an end
+    of their row at most, which is near memory, or all of the tile is."""
     if mask is None or on is None:
         return first
     asked = _of_row(nest, mask, coords)
-    if asked is None:
+    if asked is None or not asked.level:
         return first
 
     def make(b: Builder, address: Value, holds: Value) -> Value:

@@ -7,6 +7,7 @@ import ctypes
 import pytest
 from tests.cpu.runtime.hand_written import COUNT
 
+from tilewright.cpu.runtime import engine
 from tilewright.cpu.runtime.engine import (
     OptLevel,
     Timings,
@@ -143,6 +144,14 @@ def test_bits_that_are_counted_by_sums_are_counted_by_an_instruction(ty: str) ->
     module = parse_ir(ir, target)
     optimize(module, target)
     assert "call" in str(module) and "ctpop" in str(module)
+
+
+def test_code_of_other_passes_has_another_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = [OptLevel(speed).key for speed in (0, 1, 2)]
+    monkeypatch.setattr(engine, "_PIPELINES", {**engine._PIPELINES, 1: ("always_inliner",)})
+    after = [OptLevel(speed).key for speed in (0, 1, 2)]
+    assert [one == other for one, other in zip(before, after, strict=True)] == [True, False, True]
+    assert len({*before, *after}) == 4
 
 
 def test_unknown_cpu() -> None:

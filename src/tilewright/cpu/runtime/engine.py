@@ -44,8 +44,9 @@ class OptLevel:
 
     @property
     def key(self) -> str:
-        """A text that is the same for levels that make the same code."""
-        return f"O{self.speed} vectorize={self.vectorize} unroll={self.unroll}"
+        """A text that is the same for levels that make the same code: what is on disk may be that of other passes."""
+        passes = ",".join(_PIPELINES.get(self.speed, ()))
+        return f"O{self.speed} vectorize={self.vectorize} unroll={self.unroll} {passes}"
 
 
 #: The passes of the levels that are ours.

@@ -24,7 +24,7 @@ _SHORT, _LONG = 16, 64
 
 @dataclass(frozen=True)
 class LongerRows(TileAAPass):
-    """Merges axes behind the one that a reduction runs along, where the last of them is short.
+    """Merges axes behind the one that a reduction runs along, where a view has cut a longer row to short ones.
 
     The largest of 2 x 2 x 2 is ``max(x.reshape((2, n, 2, m, 2)), (0, 2, 4))``: one reduction after the other, of which the first ones leave rows
     of two elements. Vectors run along rows. ``reduce(view(x, 2 x n x 2 x m x 2), 0)`` becomes a view of ``reduce(view(x, 2 x n x 2 x 2m), 0)``.
@@ -45,10 +45,11 @@ def across_short_rows(function: FuncOp) -> list[Operation]:
 
 
 def longer_rows(function: FuncOp) -> None:
-    """Rewrite the reductions that ``across_short_rows`` names in place."""
-    for op in across_short_rows(function):
-        assert isinstance(op, ReduceOp)
-        dims, axis = _merged(op), int_property(op, "axis")
+    """Rewrite the reductions that ``across_short_rows`` names in place, and those of their results."""
+    for op in list(function.walk()):
+        if not isinstance(op, ReduceOp) or not (dims := _merged(op)):
+            continue
+        axis = int_property(op, "axis")
         rest = dims[:axis] + dims[axis + 1 :]
         merged = ReduceOp.create(
             operands=[_viewed(op, value, dims) for value in op.operands],
@@ -70,8 +71,7 @@ def longer_rows(function: FuncOp) -> None:
 
 def _viewed(op: Operation, value: SSAValue, dims: tuple[int, ...]) -> SSAValue:
     """The same elements in another shape; of a view those behind it."""
-    while isinstance(value.owner, ViewOp):
-        value = value.owner.source
+    value = _behind_views(value)
     if T.dims_of(value.type) == dims:
         return value
     view = ViewOp.create(
@@ -82,15 +82,27 @@ def _viewed(op: Operation, value: SSAValue, dims: tuple[int, ...]) -> SSAValue:
     return view.result
 
 
+def _behind_views(value: SSAValue) -> SSAValue:
+    while isinstance(value.owner, ViewOp):
+        value = value.owner.source
+    return value
+
+
+def _row(dims: tuple[int, ...]) -> int:
+    """The extent of the last axis of several elements."""
+    return next((extent for extent in reversed(dims) if extent > 1), 1)
+
+
 def _merged(op: ReduceOp) -> tuple[int, ...]:
     """The shape in which a reduction has longer rows; none where it has no shorter ones behind its axis."""
     if op.atom is not None or not op.operands:
         return ()
     dims, axis = T.dims_of(op.operands[0].type), int_property(op, "axis")
     rows = [extent for extent in dims[axis + 1 :] if extent > 1]
-    if len(rows) < 2 or rows[-1] >= _SHORT:
+    whole = _row(T.dims_of(_behind_views(op.operands[0]).type))
+    if len(rows) < 2 or rows[-1] >= min(_SHORT, whole):
         return ()
     first = len(dims)
-    while first > axis + 1 and prod(dims[first:]) < _LONG:
+    while first > axis + 1 and prod(dims[first:]) < min(_LONG, whole):
         first -= 1
     return (*dims[:first], prod(dims[first:]))

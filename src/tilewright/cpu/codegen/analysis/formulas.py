@@ -142,20 +142,28 @@ def _is_read_in_loops(value: SSAValue, home: Block | None) -> bool:
 
 def _is_spaced(value: SSAValue) -> bool:
     """Whether neighbours along a row lie several apart, by a constant: their quotients seldom stay the same."""
-    owner, extent = value.owner, T.dims_of(value.type)[-1:]
-    if extent in ((), (1,)) or not isinstance(owner, ArithOp | O.ViewOp | O.BroadcastOp):
-        return False
-    if not isinstance(owner, ArithOp):
-        return _is_spaced(owner.operands[0])
-    if owner.MEANING in ("addi", "subi", "exti"):
-        return any(map(_is_spaced, owner.operands))
-    if owner.MEANING not in ("muli", "shli"):
-        return False
-    factors = [
-        each.owner.bits()[0] for each in owner.operands if isinstance(each.owner, ConstantOp)
-    ]
-    least = 1 if owner.MEANING == "shli" else 2
-    return any(factor >= least for factor in factors)
+    pending, seen = [value], set[SSAValue]()
+    while pending:
+        value = pending.pop()
+        owner, extent = value.owner, T.dims_of(value.type)[-1:]
+        if value in seen or extent in ((), (1,)):
+            continue
+        seen.add(value)
+        if isinstance(owner, O.ViewOp | O.BroadcastOp):
+            pending.append(owner.operands[0])
+        elif isinstance(owner, ArithOp) and owner.MEANING in ("addi", "subi", "exti"):
+            pending += owner.operands
+        elif isinstance(owner, ArithOp) and owner.MEANING in _FACTORS:
+            factors = [
+                by.owner.bits()[0] for by in owner.operands if isinstance(by.owner, ConstantOp)
+            ]
+            if any(factor >= _FACTORS[owner.MEANING] for factor in factors):
+                return True
+    return False
+
+
+#: From which constant on neighbours lie apart that are multiplied, or shifted, by it.
+_FACTORS = {"muli": 2, "shli": 1}
 
 
 def _addresses(op: Operation, value: SSAValue) -> bool:

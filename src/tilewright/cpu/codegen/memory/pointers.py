@@ -14,7 +14,7 @@ from tilewright.cpu.codegen.emitter.function import FunctionEmitter, vector_axis
 from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I1, I32, I64, PTR, Element, element_of
-from tilewright.cpu.codegen.ir.masked import masked_load, masked_store, somewhere, store_whole
+from tilewright.cpu.codegen.ir.masked import masked_load, masked_store, store_whole
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, lanes_in
 from tilewright.cpu.codegen.loops.lane_strides import (
@@ -84,6 +84,7 @@ from tilewright.cpu.codegen.memory.lane_gathers import (
     store_each,
 )
 from tilewright.cpu.codegen.memory.ordered import ordered_load, ordered_store
+from tilewright.cpu.codegen.memory.row_masks import where_row_is_on
 from tilewright.cpu.codegen.memory.rows_ahead import ask_for_rows
 from tilewright.cpu.codegen.memory.spaced import Spaced, each_lane, lane_steps_of, spaced_of
 from tilewright.cpu.codegen.memory.stores_apart import lie_apart
@@ -191,9 +192,7 @@ class PointerLoad(Tile):
         on = Lane(llvm.all_on(lanes)) if mask is None else nest.widened(mask, lanes)
         other = nest.widened(nest.eval(self.other, coords), lanes)
         if run and lane_steps is not None and lane_steps.exact:
-            first = _where_row_is_on(
-                nest, self._first(nest, coords, whole), self.mask, mask, coords
-            )
+            first = where_row_is_on(nest, self._first(nest, coords, whole), self.mask, mask, coords)
             return self._together(nest, coords, [first, on, other], _run_load)
         addresses = nest.widened(nest.eval(self.pointers, coords), lanes)
         if not run:
@@ -405,38 +404,6 @@ def _first(b: Builder, value: Value) -> Value:
     if llvm.lanes_of(value.type):
         return b.extract_element(value, ir.Constant(I32, 0))
     return value
-
-
-def _where_row_is_on(
-    nest: LoopNest, first: Lane, mask: Tile | None, on: Lane | None, coords: Coords
-) -> Lane:
-    """The address of a vector, that of memory of the module if what its mask asks of its row does not hold: others are off at an end
-    of their row at most, which is near memory, or all of the tile is."""
-    if mask is None or on is None:
-        return first
-    asked = _of_row(nest, mask, coords)
-    if asked is None or not asked.level:
-        return first
-
-    def make(b: Builder, address: Value, holds: Value) -> Value:
-        return b.ptrtoint(somewhere(b, b.inttoptr(address, PTR), holds), I64)
-
-    return nest.emit([first, asked], make)
-
-
-def _of_row(nest: LoopNest, mask: Tile, coords: Coords) -> Lane | None:
-    """What a mask asks that is the same for all lanes; None where it asks nothing such."""
-    if isinstance(mask, Mapped):
-        inner = mask.mapping(nest, coords)
-        return None if inner is None else _of_row(nest, mask.source, inner)
-    if isinstance(mask, Elementwise) and mask.name == "andi":
-        found = [_of_row(nest, operand, coords) for operand in mask.operands]
-        known = [each for each in found if each is not None]
-        if len(known) < 2:
-            return known[0] if known else None
-        return nest.emit(known, lambda b, x, y: b.and_(x, y))
-    found = nest.eval(mask, coords)
-    return None if llvm.lanes_of(found.value.type) else found
 
 
 def first_lane(nest: LoopNest, coords: Coords) -> Coords:
@@ -752,7 +719,7 @@ class _PointerStore:
         lane_steps = lane_steps_of(nest, self.pointers, coords, whole, self.spaced)
         if lane_steps is not None and lane_steps.is_run(element.memory_bytes) and lane_steps.exact:
             fits = whole.fits if nest.masked and whole is not None and not nest.fits else None
-            first = _where_row_is_on(nest, self._first(nest, coords), self.mask, on, coords).value
+            first = where_row_is_on(nest, self._first(nest, coords), self.mask, on, coords).value
             _stored_together(nest, coords, self.pointers, first, data, chosen, element, fits)
         elif not self._put_near(nest, coords, lane_steps, data, on):
             each = each_lane(nest, self.pointers, coords, whole, self.spaced) if on is None else []

@@ -30,7 +30,7 @@ def find_canonical(ops: Iterable[Operation]) -> set[SSAValue]:
     """The values made by extrema, constants that are numbers, and what operations only choose, move, or hand from iteration to
     iteration of them. The operations must come in an order in which values stand before their uses, and operations before those
     that they hold."""
-    return _found(list(ops), _is_canonical)
+    return _found(list(ops), _is_canonical, of_bodies=False)
 
 
 #: What rounds, and so gives no NaN that signals.
@@ -42,7 +42,7 @@ def find_quiet(ops: Iterable[Operation]) -> set[SSAValue]:
     """The values that can hold no NaN that signals: those that arithmetic or extrema made, constants that are
     numbers, and what operations only choose, move, or hand from iteration to iteration of them. The operations must come in an
     order in which values stand before their uses, and operations before those that they hold."""
-    return _found(list(ops), _is_quiet)
+    return _found(list(ops), _is_quiet, of_bodies=True)
 
 
 def _is_canonical(op: Operation) -> bool:
@@ -57,8 +57,11 @@ def _is_quiet(op: Operation) -> bool:
     return _is_canonical(op)
 
 
-def _found(ops: Sequence[Operation], makes: Callable[[Operation], bool]) -> set[SSAValue]:
-    """The values that operations make so, or pass on: what a loop carries is so if it begins so, and goes on so if it was."""
+def _found(
+    ops: Sequence[Operation], makes: Callable[[Operation], bool], *, of_bodies: bool
+) -> set[SSAValue]:
+    """The values that operations make so, or pass on: what a loop carries is so if it begins so, and goes on so if it was.
+    ``of_bodies``: what reductions hand to their bodies is so if their operands are."""
     carried = {
         argument: (loop.operands[3 + n], loop.results[n])
         for loop in ops
@@ -67,17 +70,17 @@ def _found(ops: Sequence[Operation], makes: Callable[[Operation], bool]) -> set[
         if isinstance(argument.type, T.TileType | AnyFloat)
     }
     for _ in range(_ROUNDS):
-        found = _passed_on(ops, makes, carried)
+        found = _passed_on(ops, makes, carried, of_bodies=of_bodies)
         wrong = [
             argument
-            for argument, (first, result) in carried.items()
+            for argument, (first, _) in carried.items()
             if first not in found or _handed_back(argument) not in found
         ]
         if not wrong:
             return found
         for argument in wrong:
             del carried[argument]
-    return _passed_on(ops, makes, {})
+    return _passed_on(ops, makes, {}, of_bodies=of_bodies)
 
 
 _ROUNDS = 8
@@ -95,6 +98,8 @@ def _passed_on(
     ops: Sequence[Operation],
     makes: Callable[[Operation], bool],
     carried: Mapping[BlockArgument, tuple[SSAValue, SSAValue]],
+    *,
+    of_bodies: bool,
 ) -> set[SSAValue]:
     found: set[SSAValue] = set()
     for argument, (_, result) in carried.items():
@@ -109,7 +114,7 @@ def _passed_on(
             taken = [v for v in op.operands if isinstance(v.type, T.TileType | AnyFloat)]
             if taken and all(value in found for value in taken):
                 found.update(op.results)
-        elif isinstance(op, ReduceOp | ScanOp) and makes is _is_quiet:
+        elif isinstance(op, ReduceOp | ScanOp) and of_bodies:
             if all(value in found for value in op.operands):
                 found.update(op.regions[0].block.args)
         elif isinstance(op, scf.YieldOp) and isinstance(chooses := op.parent_op(), scf.IfOp):

@@ -24,12 +24,7 @@ from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.contraction import ReduceOp
 from tilewright.dialects.nv_tileaa.ops.memory import Load, LoadOp, TiledLoadOp
-from tilewright.dialects.nv_tileaa.ops.shapes import (
-    BroadcastOp,
-    CatOp,
-    ExtractOp,
-    ExtractSliceOp,
-)
+from tilewright.dialects.nv_tileaa.ops.shapes import BroadcastOp, CatOp, ExtractOp, ExtractSliceOp
 from tilewright.dialects.nv_tileaa.type_syntax import format_type
 
 #: What reading a tile again in another nest may cost, in units of one simple operation.
@@ -195,11 +190,7 @@ def make_plan(
             plan.groups |= dict.fromkeys(group, group)
     memory = effects.Memory(ops, plan, distinct_arguments)
     known = _Known(
-        costs,
-        memory,
-        formulas.of_addresses(ops, costs),
-        formulas.of_positions(ops),
-        joined,
+        costs, memory, formulas.of_addresses(ops, costs), formulas.of_positions(ops), joined
     )
     for op in reversed(ops):
         for result in op.results:

@@ -356,6 +356,18 @@ def opaque(value: Value) -> Value:
     return _Opaque(value)
 
 
+def zeros(module: ir.Module, name: str, size: int, align: int) -> Value:
+    """Memory of a module, so many bytes that are zero at first, by its name; made where it is first asked for."""
+    found = module.globals.get(name)
+    if found is None:
+        ty = ir.ArrayType(ir.IntType(8), size)
+        found = ir.GlobalVariable(module, ty, name)
+        found.linkage = "internal"
+        found.align = align  # pyright: ignore[reportAttributeAccessIssue]
+        found.initializer = ir.Constant(ty, None)  # pyright: ignore[reportAttributeAccessIssue]
+    return opaque(found)
+
+
 def held_by(value: object) -> object:
     """The value itself, or the one that it stands for under another type."""
     if isinstance(value, _Opaque):

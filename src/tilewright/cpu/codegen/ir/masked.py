@@ -96,18 +96,7 @@ def somewhere(b: Builder, pointer: Value, any_on: Value) -> Value:
     """
     if not llvm.target_of(b).is_x86:
         return pointer
-    return b.select(any_on, pointer, _own_memory(b.module))
-
-
-def _own_memory(module: ir.Module) -> Value:
-    found = module.globals.get(_OWN)
-    if found is None:
-        ty = ir.ArrayType(I8, _OWN_BYTES)
-        found = ir.GlobalVariable(module, ty, _OWN)
-        found.linkage = "internal"
-        found.align = _OWN_BYTES  # pyright: ignore[reportAttributeAccessIssue]
-        found.initializer = ir.Constant(ty, None)  # pyright: ignore[reportAttributeAccessIssue]
-    return llvm.opaque(found)
+    return b.select(any_on, pointer, llvm.zeros(b.module, _OWN, _OWN_BYTES, _OWN_BYTES))
 
 
 #: Memory that nobody uses, as long as the longest vector that is accessed under a mask.

@@ -20,14 +20,7 @@ _PAGES = 256
 
 def locks_of(module: ir.Module, name: str, many: int) -> Value:
     """A row of locks, in lines of their own: launches of the kernel are closed, so one set will do."""
-    found = module.globals.get(name)
-    if found is None:
-        ty = ir.ArrayType(I8, many * LINE)
-        found = ir.GlobalVariable(module, ty, name)
-        found.linkage = "internal"
-        found.align = LINE  # pyright: ignore[reportAttributeAccessIssue]
-        found.initializer = ir.Constant(ty, None)  # pyright: ignore[reportAttributeAccessIssue]
-    return found
+    return llvm.zeros(module, name, many * LINE, LINE)
 
 
 def lock_at(b: Builder, locks: Value, number: Value) -> Value:

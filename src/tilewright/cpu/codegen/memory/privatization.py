@@ -47,11 +47,7 @@ from tilewright.cpu.codegen.memory.privatized_arrays import (
     Target,
     in_copy,
 )
-from tilewright.cpu.codegen.memory.single_thread import (
-    combined,
-    update_alone,
-    update_in_place,
-)
+from tilewright.cpu.codegen.memory.single_thread import combined, update_alone, update_in_place
 from tilewright.dialects.arith import Extension
 from tilewright.dialects.declare import enum_property
 from tilewright.dialects.nv_tileaa import types as T

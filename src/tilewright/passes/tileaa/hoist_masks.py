@@ -109,12 +109,15 @@ def _is_long(value: SSAValue) -> bool:
 def _conjuncts(mask: SSAValue) -> list[SSAValue]:
     """The masks of which one is the conjunction, in their order."""
     found: list[SSAValue] = []
-    pending = [mask]
+    pending, seen = [mask], set[SSAValue]()
     while pending:
         value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
         if isinstance(value.owner, AndIOp):
             pending += reversed(value.owner.operands)
-        elif value not in found:
+        else:
             found.append(value)
     return found
 

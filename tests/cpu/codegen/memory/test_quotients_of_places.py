@@ -138,3 +138,31 @@ def test_numbers_of_few_bits(by: int, tile: int, sign: str) -> None:
         for program, y in ((Reference(module), expected), (Program(module), found)):
             program.launch("k", 1024 // tile, (x, y, start))
         np.testing.assert_array_equal(found, expected)
+
+
+def test_chains_that_read_one_value_twice_take_no_longer_than_others() -> None:
+    """Each is walked once: by every way that leads to it, 40 of them would be walked without end."""
+    module = ModuleBuilder()
+    names = {"x": ptr("f32"), "out": ptr("f32"), "by": "i32", "rounds": "i32"}
+    with module.entry("k", names) as k:
+        width, rows = 64, 4
+
+        def scalar(value: Value) -> Value:
+            return k.broadcast_to(value.reshape((1, 1)), (rows, width))
+
+        column = k.broadcast_to(k.arange(width).reshape((1, width)), (rows, width))
+        row = k.broadcast_to(k.arange(rows).reshape((rows, 1)), (rows, width))
+        place, mask = column, (row >= 1) & (column < scalar(k.args.by))
+        for step in range(40):
+            place = place + place
+            mask = (mask & (row < 3 + step)) & (mask & (column < 60 + step))
+        quotient = place // scalar(k.args.by)
+
+        def added(inner: Builder, index: Value, total: Value) -> Value:
+            pointers = scalar(k.args.x) + (quotient & 63) + scalar(index)
+            found, _ = inner.load_ptr_tko(pointers, mask, inner.full((rows, width), 0.0, "f32"))
+            return total + found
+
+        (total,) = k.for_(0, k.args.rounds, 1, [k.full((rows, width), 0.0, "f32")], added)
+        k.store_ptr_tko(scalar(k.args.out) + row * width + column, total)
+    compile_kernel(lower_to_tileaa(module.build()).module)

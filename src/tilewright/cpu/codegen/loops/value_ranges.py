@@ -102,6 +102,22 @@ def whole_in_row(pointers: Tile) -> Whole:
     return Whole(None, settled, ir.Constant(I1, 1), free=free)
 
 
+def conjuncts(mask: Tile) -> list[Tile]:
+    """The masks of which one is the conjunction, each once, in their order."""
+    found: list[Tile] = []
+    pending, seen = [mask], set[int]()
+    while pending:
+        tile = pending.pop()
+        if id(tile) in seen:
+            continue
+        seen.add(id(tile))
+        if isinstance(tile, Elementwise) and tile.name == "andi":
+            pending += reversed(tile.operands)
+        else:
+            found.append(tile)
+    return found
+
+
 def bits_of(tile: Tile) -> int:
     """How many bits the numbers of a tile of integers have."""
     return _WIDTHS[tile.element.name]
@@ -280,7 +296,7 @@ class Spans:
             with self.through(mask):
                 self.assume(mask.source)
         elif isinstance(mask, Elementwise) and mask.name == "andi":
-            for operand in mask.operands:
+            for operand in conjuncts(mask):
                 self.assume(operand)
         elif isinstance(mask, Elementwise) and mask.name == "cmpi":
             self.attempt(lambda: self._assume_compared(mask))
@@ -415,7 +431,7 @@ class Spans:
         elif isinstance(mask, Uniform):
             self.conditions.append(mask.value)
         elif isinstance(mask, Elementwise) and mask.name == "andi":
-            for operand in mask.operands:
+            for operand in conjuncts(mask):
                 self.all_on(operand)
         elif isinstance(mask, Elementwise) and mask.name == "cmpi":
             self._compared(mask)

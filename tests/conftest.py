@@ -16,7 +16,8 @@ from tests.sampling import LONG, left_out, turn, wants_all
 
 # How long an example takes depends on what else the machine does; slow is not wrong.
 _SLOW_IS_FINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("house", _SLOW_IS_FINE, max_examples=50)
+# A commit's tests are the same in each run; a long run looks further each time.
+settings.register_profile("house", _SLOW_IS_FINE, max_examples=50, derandomize=True)
 settings.register_profile("long", _SLOW_IS_FINE, max_examples=200)
 settings.load_profile("house")
 
@@ -166,6 +167,13 @@ def no_test_touches_the_users_cache(tmp_path_factory: pytest.TempPathFactory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path_factory.mktemp("compiled")))
         yield
+
+
+@pytest.fixture(autouse=True)
+def torch_draws_the_same_numbers() -> None:
+    """What a test draws from torch, such as the weights of a model, is the same in each run."""
+    if loaded := sys.modules.get("torch"):
+        loaded.manual_seed(0)
 
 
 @pytest.fixture(scope="module")

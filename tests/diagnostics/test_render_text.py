@@ -295,9 +295,9 @@ def test_a_huge_single_line_renders_fast_and_small() -> None:
     file = SourceFile("f", "abcdefghij" * 500_000)
     marks = [(0, 1), (2_500_000, 2_500_010), (10, 4_999_990), (5_000_000, 5_000_000)]
     for mark in marks:
-        began = time.perf_counter()
+        began = time.process_time()
         text = render([error("m", Span(file, *mark), "here")])
-        assert time.perf_counter() - began < 0.2
+        assert time.process_time() - began < 0.2
         assert len(text) < 500
 
 

@@ -236,7 +236,7 @@ def test_decimal_corner_cases(text, name, bits):
 
 
 def test_long_decimals_take_little_time():
-    start = time.perf_counter()
+    start = time.process_time()
     tie = "1.00000000000000011102230246251565404236316680908203125"
     zeros = "0" * 200_000
     assert round_decimal_text(tie + zeros, FORMATS["f64"]) == 0x3FF0000000000000
@@ -244,7 +244,7 @@ def test_long_decimals_take_little_time():
     assert round_decimal_text("9" * 200_000 + ".0", FORMATS["f64"]) == 0x7FF0000000000000
     assert round_decimal_text(f"0.{zeros}1", FORMATS["f64"]) == 0
     assert round_decimal_text(f"{'1' + zeros}.0e-200000", FORMATS["f64"]) == 0x3FF0000000000000
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 @pytest.mark.parametrize(

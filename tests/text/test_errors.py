@@ -299,9 +299,9 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_text_gives_diagnostics(name: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     assert errors_of(KERNEL.format(HOSTILE[name]))
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 @pytest.mark.parametrize("kind", ["i", "f"])

@@ -72,7 +72,7 @@ def test_damaged_text_gives_diagnostics_only(seed: int) -> None:
         for _ in range(rng.choice((1, 1, 1, 2, 4))):
             text = damage(text, spans, rng) or "}"
             spans = token_spans(text) or [(0, 1)]
-        started = time.perf_counter()
+        started = time.process_time()
         try:
             module = parse(text, allow_unregistered=rng.random() < 0.5)
         except TileIRError as error:
@@ -82,7 +82,7 @@ def test_damaged_text_gives_diagnostics_only(seed: int) -> None:
         else:
             for generic in (False, True):
                 print_text(module, generic=generic)
-        assert time.perf_counter() - started < LIMIT_S, text
+        assert time.process_time() - started < LIMIT_S, text
     assert refused > DAMAGED_TEXTS // 4
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from llvmlite import ir
@@ -18,6 +17,7 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.debug_info import Origins
 from tilewright.cpu.codegen.ir.elements import I64
 from tilewright.cpu.codegen.ir.types import Builder, Value
+from tilewright.cpu.codegen.loops.bit_fields import WORD, Bits, Field, bits_below
 from tilewright.cpu.codegen.loops.even_odd import in_run, in_words, to_run, to_words
 from tilewright.cpu.codegen.loops.indices import (
     Coords,
@@ -84,8 +84,8 @@ class LoopNest:
         self.plain: dict[tuple[bool, bool], object] = {}
         self._memo: dict[object, Lane] = {}
         self._kept: list[object] = []
-        self._bits: dict[int, _Bits] = {}
-        """Bases that are bits of others."""
+        self._bits: dict[int, Bits] = {}
+        """What bases are put together from."""
         self._latches: list[tuple[ir.Block, ir.PhiInstr, Value, int]] = []
 
     @property
@@ -119,7 +119,9 @@ class LoopNest:
         self.levels.append(inner)
         end = ir.Constant(I64, extent) if limit is None else limit
         self._latches.append((header, counter, end, step))
-        return Index(Lane(counter, self.depth), None, align or alignment(step))
+        base, align = Lane(counter, self.depth), align or alignment(step)
+        self._is(base, bits_below(base, extent, align))
+        return Index(base, None, align)
 
     def carried(self, initial: Value) -> ir.PhiInstr:
         """A value that the innermost loop hands from iteration to iteration; ``close`` is given the next one."""
@@ -341,11 +343,9 @@ class LoopNest:
         if isinstance(lhs.base, int):
             return Index(self._base("add", rhs.base, lhs.base), offsets, align)
         one, other = (self._bits.get(id(base.value)) for base in (lhs.base, rhs.base))
-        joined = _joined(one, other) if one and other else None
-        key = ("sum", id(lhs.base.value), id(rhs.base.value)) if joined is None else joined.key
-        base = self._remember(key, [lhs.base, rhs.base], lambda b, x, y: b.add(x, y))
-        if joined is not None:
-            self._bits[id(base.value)] = joined
+        bits = one.plus(other) if one and other else None
+        key = bits.key if bits else ("sum", id(lhs.base.value), id(rhs.base.value))
+        base = self._remember(key, [lhs.base, rhs.base], lambda b, x, y: b.add(x, y), bits)
         return Index(base, offsets, align)
 
     def low_bits(self, index: Index, extent: int) -> Index:
@@ -383,73 +383,87 @@ class LoopNest:
             return _KNOWN[op](base, amount)
         if (op == "mul" and amount == 1) or (op in ("add", "lshr") and not amount):
             return base
-        constant = ir.Constant(I64, amount)
         key: object = (op, id(base.value), amount)
         bits = None
         if op in ("and", "lshr") or (op == "mul" and not amount & (amount - 1)):
-            bits = self._bits_of(base, align).after(op, amount)
-            if bits is None:
-                return 0
+            before = self._bits_of(base, align)
+            bits = before.after(op, amount)
+            if not bits.fields:
+                return bits.known
+            if before.parts > 1 and op != "mul":
+                return self._of_fields(bits)
             key = bits.key
-        found = self._remember(key, [base], lambda b, v: getattr(b, _METHODS[op])(v, constant))
-        if bits is not None:
-            self._bits[id(found.value)] = bits
-        return found
+        elif op == "add" and id(base.value) in self._bits and amount > 0:
+            bits = self._bits[id(base.value)].plus(Bits((), amount))
+            key = bits.key if bits else key
+        constant = ir.Constant(I64, amount)
+        return self._remember(key, [base], lambda b, v: getattr(b, _METHODS[op])(v, constant), bits)
 
-    def _bits_of(self, base: Lane, align: int) -> _Bits:
-        found = self._bits.get(id(base.value))
-        if found is None:
-            zeros = min(align.bit_length() - 1, _WORD - 1)
-            found = self._bits[id(base.value)] = _Bits(base, zeros, _WORD, zeros)
-            self._memo[found.key] = base
-        return found
+    def _bits_of(self, base: Lane, align: int) -> Bits:
+        if id(base.value) not in self._bits:
+            self._is(base, bits_below(base, 1 << WORD, align))
+        return self._bits[id(base.value)]
 
-    def _remember(self, key: object, lanes: Sequence[Lane], make: Callable[..., Value]) -> Lane:
+    def _is(self, base: Lane, bits: Bits) -> None:
+        """Let a base be the one with these bits."""
+        self._bits[id(base.value)] = bits
+        self._memo[bits.key] = base
+
+    def _of_fields(self, bits: Bits) -> Lane:
+        """The sum of fields, each taken from its own value where that is known, and a known number."""
+        found = self._memo.get(bits.key)
+        if found is not None:
+            return found
+        total: Lane | None = None
+        sofar = Bits(())
+        for field in sorted(bits.fields, key=lambda field: field.base.level):
+            part = self._of_field(field)
+            following = sofar.plus(Bits((field,)))
+            assert following is not None
+            if total is None:
+                total = part
+            else:
+                total = self._remember(
+                    following.key, [total, part], lambda b, x, y: b.add(x, y), following
+                )
+            sofar = following
+        assert total is not None
+        if bits.known:
+            number = ir.Constant(I64, bits.known)
+            total = self._remember(bits.key, [total], lambda b, x: b.add(x, number), bits)
+        return total
+
+    def _of_field(self, field: Field) -> Lane:
+        """Bits of a value, in their place."""
+        (whole,) = self._bits[id(field.base.value)].fields
+        below = field.low > whole.low and field.shift > 0
+        mask = field.mask if below or field.high < whole.high else None
+        right, left = max(field.low - field.shift, 0), max(field.shift - field.low, 0)
+
+        def make(b: Builder, value: Value) -> Value:
+            if right:
+                value = b.lshr(value, ir.Constant(I64, right))
+            if left:
+                value = b.shl(value, ir.Constant(I64, left))
+            return value if mask is None else b.and_(value, ir.Constant(I64, mask))
+
+        bits = Bits((field,))
+        return self._remember(bits.key, [field.base], make, bits)
+
+    def _remember(
+        self,
+        key: object,
+        lanes: Sequence[Lane],
+        make: Callable[..., Value],
+        bits: Bits | None = None,
+    ) -> Lane:
         found = self._memo.get(key)
         if found is None:
             found = self._memo[key] = self.emit(lanes, make)
             self._kept.append(lanes)
+        if bits is not None:
+            self._bits.setdefault(id(found.value), bits)
         return found
-
-
-_WORD = 64
-
-
-@dataclass(frozen=True, slots=True)
-class _Bits:
-    """Bits ``low`` up to ``high`` of a base, shifted left by ``shift``. Below ``low`` of the whole base all are 0."""
-
-    base: Lane
-    low: int
-    high: int
-    shift: int
-
-    @property
-    def key(self) -> object:
-        """The same for the same number."""
-        return "bits", id(self.base.value), self.low, self.high, self.shift
-
-    def after(self, op: str, amount: int) -> _Bits | None:
-        """What an operation with a power of two, or for ``and`` with one less, makes of them; None if that is 0."""
-        low, high, shift = self.low, self.high, self.shift
-        by = amount.bit_length() - (op == "mul")
-        if op == "mul":
-            shift += by
-        elif op == "and":
-            high = min(high, low + by - shift)
-        else:
-            by = amount
-            low, shift = low + max(by - shift, 0), max(shift - by, 0)
-        return _Bits(self.base, low, high, shift) if low < high else None
-
-
-def _joined(lhs: _Bits, rhs: _Bits) -> _Bits | None:
-    """The sum of bits that follow one another; None where these do not."""
-    low, high = (lhs, rhs) if lhs.low < rhs.low else (rhs, lhs)
-    if low.base.value is not high.base.value or low.high != high.low:
-        return None
-    fits = low.low - low.shift == high.low - high.shift
-    return _Bits(low.base, low.low, high.high, low.shift) if fits else None
 
 
 _KNOWN: dict[str, Callable[[int, int], int]] = {

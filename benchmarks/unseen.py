@@ -63,6 +63,8 @@ ROOMS = {
     "unseen_powers": "Constant exponents",
     "unseen_products": "Matrix products",
     "unseen_reductions": "Reductions of several values",
+    "unseen_regulars_usual": "Usual operators, written as by a regular",
+    "unseen_regulars_work": "Pictures, matrices, particles, tables, written as by a regular",
     "unseen_shifts": "Gathers whose lanes follow one another",
     "unseen_siblings": "Sums over one tile, reciprocal roots, quantising, optimizers",
     "unseen_strangers_fields": "Images, signals, grids, written as by a stranger",

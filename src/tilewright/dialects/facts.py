@@ -87,7 +87,15 @@ def cost(op: Operation) -> int:
     declared: int | None = getattr(op, "COST", None)
     if declared is None:
         raise ValueError(f"'{op.name}' declares no cost")
-    return declared
+    less: int | None = getattr(op, "COST_BY_POWER_OF_TWO", None)
+    return declared if less is None or not _is_power_of_two(op.operands[-1]) else less
+
+
+def _is_power_of_two(value: SSAValue) -> bool:
+    """Whether a value is one, the same in all elements."""
+    bits = getattr(value.owner, "bits", None)
+    numbers: set[int] = set(bits()) if callable(bits) else set()
+    return len(numbers) == 1 and all(number and not number & (number - 1) for number in numbers)
 
 
 def neutral(op: Operation, bits: int) -> float | None:

@@ -49,6 +49,7 @@ class Division(IntegerPair):
 
     traits = traits_def(NoMemoryEffect())
     COST: ClassVar = 20
+    COST_BY_POWER_OF_TWO: ClassVar = 2
 
 
 class Wrapping(IntegerBinary):

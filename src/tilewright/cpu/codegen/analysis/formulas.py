@@ -116,7 +116,10 @@ def _is_known_quotient(op: ArithOp) -> bool:
     it does not seem that quotients change within most rows, to be computed again in each round of a loop."""
     by, extent = op.operands[1].owner, T.dims_of(op.results[0].type)[-1:]
     if isinstance(by, ConstantOp):
-        return extent == (1,) or (len(set(by.bits())) == 1 and by.bits()[0] >= extent[0])
+        (number, *others) = sorted(set(by.bits()))
+        if extent == (1,) or others:
+            return extent == (1,)
+        return number >= extent[0] or number & (number - 1) == 0
     while isinstance(by, O.SplatOp | O.BroadcastOp | O.ExpandDimsOp | O.ViewOp):
         if not T.dims_of(by.operands[0].type):
             return not (_is_spaced(op.operands[0]) and _is_read_in_loops(op.results[0], op.parent))

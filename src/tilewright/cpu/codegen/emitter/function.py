@@ -52,13 +52,16 @@ from tilewright.cpu.codegen.loops.over_shapes import Body, Shape
 from tilewright.cpu.codegen.loops.row_ends import (
     PART_REMARK,
     PIECES_REMARK,
+    RANGE_REMARK,
     REMARK,
     Into,
     Limits,
     RowEnd,
+    RowRange,
     row_end,
     row_padding,
     row_part,
+    rows_inside,
     same_from,
 )
 from tilewright.cpu.codegen.loops.row_pieces import FEWEST_VECTORS, RowPieces
@@ -682,6 +685,24 @@ class FunctionEmitter:
         )
         exact = bool(into.through) and part.only_pointers and not aligned
         return RowPieces(around, exact=exact)
+
+    def row_range(
+        self,
+        tiles: Sequence[Tile],
+        shape: tuple[Sequence[int], int, int],
+        into: Into,
+        guard: Sequence[Value],
+    ) -> RowRange | None:
+        """Which rows need no checks of what a nest reads and writes through pointers; None where that is not known, or it is the
+        same for all. ``shape`` as above."""
+        ends = [] if into.through else into.all_ends(guard)
+        if ends is None or self.rarely or self.plan.size >= _LONG_CODE:
+            return None
+        dims, axis, _ = shape
+        found = rows_inside(self.builder, tiles, ends, into.through, dims, axis)
+        if found is not None:
+            self.unit.remarks.add("loop", RANGE_REMARK, self._at)
+        return found
 
     def _single_rows(
         self,

@@ -17,7 +17,7 @@ from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.over_shapes import Body, Shape, over
-from tilewright.cpu.codegen.loops.row_ends import Into, Limits, RowEnd
+from tilewright.cpu.codegen.loops.row_ends import Into, Limits, RowEnd, RowRange
 from tilewright.cpu.codegen.loops.row_pieces import RowPieces
 from tilewright.cpu.codegen.loops.row_spans import RowPart
 from tilewright.cpu.codegen.loops.single_rows import SingleRows
@@ -49,6 +49,16 @@ class Emitter(Protocol):
         guard: Sequence[Value],
     ) -> RowPart | RowPieces | None:
         """Where rows need no checks of what a nest reads and writes through pointers."""
+        ...
+
+    def row_range(
+        self,
+        tiles: Sequence[Tile],
+        shape: tuple[Sequence[int], int, int],
+        into: Into,
+        guard: Sequence[Value],
+    ) -> RowRange | None:
+        """Which rows need no checks of what a nest reads and writes through pointers."""
         ...
 
     def row_end(
@@ -112,7 +122,13 @@ class NestVersions:
         return []
 
     def _one(
-        self, masked: bool, stride: int = 1, *, beyond: bool = False, **how: Any
+        self,
+        masked: bool,
+        stride: int = 1,
+        *,
+        beyond: bool = False,
+        unroll: bool = False,
+        **how: Any,
     ) -> list[Value]:
         known, b = self.strides.all_are(stride), self.f.builder
         nest = LoopNest(b, masked=masked, non_temporal=beyond, strides=known, work=self.work)
@@ -121,7 +137,7 @@ class NestVersions:
         if rows_ahead(self.tiles) > _MOST_ROWS:
             nest.fetches = None
         rounds = self.shape.at_once
-        at_once = 1 if masked else rounds if stride == 1 else min(rounds, UNROLL)
+        at_once = 1 if masked and not unroll else rounds if stride == 1 else min(rounds, UNROLL)
         shape = self.shape._replace(at_once=at_once, columns=not self.target.has("avx512bw"))
         rows = None if self.follows is False else self.rows
         over(nest, shape, self.body, self.into.limits, rows=rows, **how)
@@ -132,13 +148,29 @@ class NestVersions:
         f, (dims, axis, width, rounds, short, _) = self.f, self.shape
         part = None
         if not (self.fixed or self.rows):
-            part = f.row_part(self.tiles, (dims, axis, width), self.into, self.guard)
+            shape = dims, axis, width
+            rows = None if short else f.row_range(self.tiles, shape, self.into, self.guard)
+            part = f.row_part(self.tiles, shape, self.into, self.guard)
+            if rows is not None:
+                return self._by_rows(rows, part)
         if part is not None:
             return self._one(True, part=part)
         cut = not (self.fixed or short or self.rows or depends_on_place(self.tiles))
         ends, at_once = self.into.all_ends(self.guard) if cut else None, min(rounds, _CUT_ROUNDS)
         end = f.row_end(self.tiles, dims, axis, width, at_once, ends)
         return f.cut_rows(end, partial(self.edge, end=end))
+
+    def _by_rows(self, rows: RowRange, part: RowPart | RowPieces | None) -> list[Value]:
+        """Without checks for some rows, if there are such; else, for parts of all."""
+        b = self.f.builder
+        if part is None:
+            return self._one(True, unroll=True, part=rows)
+        some = b.icmp_signed("<", rows.part.begin, rows.part.end)
+        with b.if_else(some) as branches:
+            for branch, chosen in zip(branches, (rows, part), strict=True):
+                with branch:
+                    self._one(True, unroll=chosen is rows, part=chosen)
+        return []
 
     def _formulas_hold(self) -> Iterator[bool | None]:
         """Begin code with checks: where all formulas of addresses hold, and where one does not (False); None: each access

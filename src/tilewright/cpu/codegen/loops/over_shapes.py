@@ -16,7 +16,7 @@ from tilewright.cpu.codegen.ir.elements import I32, I64
 from tilewright.cpu.codegen.ir.types import Builder, Value
 from tilewright.cpu.codegen.loops.indices import Coords, Index, Lane, fixed
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
-from tilewright.cpu.codegen.loops.row_ends import RowEnd, rest_of_row
+from tilewright.cpu.codegen.loops.row_ends import RowEnd, RowRange, rest_of_row
 from tilewright.cpu.codegen.loops.row_pieces import RowPieces, loops_by_pieces
 from tilewright.cpu.codegen.loops.row_spans import RowPart
 from tilewright.cpu.codegen.loops.single_rows import SingleRows
@@ -44,7 +44,7 @@ def over(
     limits: Sequence[Value | None],
     *,
     end: RowEnd | None = None,
-    part: RowPart | RowPieces | None = None,
+    part: RowPart | RowPieces | RowRange | None = None,
     rows: SingleRows | None = None,
 ) -> None:
     """Run the body for all vectors of a shape; ``limits``, where there are checks: behind which nothing is to be done.
@@ -52,6 +52,8 @@ def over(
     dims, along, width, at_once, short, columns = shape
     if isinstance(part, RowPieces):
         loops_by_pieces(nest, dims, along, width, body, part)
+    elif isinstance(part, RowRange):
+        loops_by_row_range(nest, shape, body, part, limits)
     elif part is not None and short:
         written_out_by_parts(nest, dims, along, width, body, part)
     elif part is not None:
@@ -176,6 +178,45 @@ class _Parts:
         while nest.depth > before:
             nest.close()
         self.depth = before
+
+
+def loops_by_row_range(
+    nest: LoopNest,
+    shape: Shape,
+    body: Body,
+    rows: RowRange,
+    limits: Sequence[Value | None],
+) -> None:
+    """Run the body for all vectors of a shape: first without checks for the rows that need none, then with them for those before and
+    behind. ``limits``: behind which nothing is to be done."""
+    dims, along, lanes, at_once, *_ = shape
+    part, axis, b, zero = rows.part, rows.axis, nest.inner, ir.Constant(I64, 0)
+    limits = limits or [None] * len(dims)
+    coords: list[Index] = [fixed(0)] * len(dims)
+    begin, inside = Lane(part.begin), Lane(b.sub(part.end, part.begin))
+    total = part.total
+    if (limit := limits[axis]) is not None:
+        total = llvm.intrinsic(b, "umin", [total, limit])
+
+    def row(at: Index, rounds: int, limit: Value | None) -> None:
+        coords[axis] = at
+        start = nest.loop(dims[along], lanes * rounds, limit=limit)
+        for number in range(rounds):
+            index = nest.shift(start, number * lanes)
+            coords[along] = Index(index.base, tuple(range(lanes)), index.align)
+            body(nest, tuple(coords))
+        while nest.depth:
+            nest.close()
+
+    with nest.where(b.icmp_signed(">", inside.value, zero)):
+        nest.masked, nest.instead = False, part.instead
+        start = nest.loop(dims[axis], limit=inside.value)
+        row(nest.plus(start, begin), min(at_once, max(dims[along] // lanes, 1)), None)
+    nest.masked, nest.instead = True, None
+    others = nest.inner.sub(total, inside.value)
+    with nest.where(nest.inner.icmp_signed(">", others, zero)):
+        start = nest.loop(dims[axis], limit=others)
+        row(nest.plus(start, _over_gap(nest, start, begin, inside)), 1, limits[along])
 
 
 def loops_by_rows(

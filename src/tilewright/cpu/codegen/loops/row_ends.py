@@ -6,8 +6,9 @@ as a whole; only those around the end of the row need a mask, if all other axes 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from llvmlite import ir
 
@@ -37,7 +38,7 @@ from tilewright.cpu.codegen.loops.tiles import (
     guards,
     walk,
 )
-from tilewright.cpu.codegen.loops.value_ranges import Unknown
+from tilewright.cpu.codegen.loops.value_ranges import Unknown, needs_free
 
 Limits = Sequence[Value | None]
 """How many elements of a tile lie inside its array along each axis; None where all do."""
@@ -50,6 +51,7 @@ REMARK = (
 PART_REMARK = (
     "vectors of a row that reach no end and no limit go without checks, the rest with them"
 )
+RANGE_REMARK = "of tiles at an edge, rows in which no mask is off go without checks"
 PIECES_REMARK = "rows of flat indices go without checks in pieces within which their quotients stay"
 #: What is told of reductions of padded rows in buffers.
 PADDING_REMARK = "reductions end in the padding of rows where more of it changes nothing"
@@ -93,6 +95,14 @@ class RowEnd:
     whole: Value
     step: int
     same: Value | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RowRange:
+    """The rows of a tile, along an axis that is not that of vectors, of which a ``part`` needs no checks."""
+
+    axis: int
+    part: RowPart
 
 
 @dataclass(slots=True)
@@ -175,11 +185,45 @@ def row_part(
     vectors = dims[axis] // width if dims else 0
     if width == 1 or vectors < _FEWEST_PARTS:
         return None
+    where, level = (None, 0) if place is None else place
+    spans = partial(RowSpans, place=where, level=level)
+    return _part(b, tiles, written, through, dims, axis, width, spans)
+
+
+def rows_inside(
+    b: Builder,
+    tiles: Sequence[Tile],
+    written: Sequence[Limits],
+    through: Sequence[PointerAccess],
+    dims: Sequence[int],
+    axis: int,
+) -> RowRange | None:
+    """Which rows need no checks at all, of a shape with one long axis beside that of vectors; None where there is none such, where
+    formulas do not tell, and where all rows need the same. For the rest as ``row_part``."""
+    others = [place for place, extent in enumerate(dims) if extent > 1 and place != axis]
+    if len(others) != 1:
+        return None
+    read = [tile.through_pointers for tile in walk(*tiles)]
+    patterns = any(each is not None and needs_free(each.pointers) for each in (*read, *through))
+    spans = partial(RowSpans, ranges=True, patterns=patterns)
+    part = _part(b, tiles, written, through, dims, others[0], 1, spans)
+    return None if part is None else RowRange(others[0], part)
+
+
+def _part(
+    b: Builder,
+    tiles: Sequence[Tile],
+    written: Sequence[Limits],
+    through: Sequence[PointerAccess],
+    dims: Sequence[int],
+    axis: int,
+    width: int,
+    make: Callable[..., RowSpans],
+) -> RowPart | None:
     coords = tuple(Index(0, None, _ANY) for _ in dims)
     row = coords[axis]
     others = [index for index in coords if index is not row]
-    where, level = (None, 0) if place is None else place
-    spans = RowSpans(b, row=row, axes=others, extent=dims[axis], place=where, level=level)
+    spans = make(b, row=row, axes=others, extent=dims[axis])
     found = _Found(b, spans=spans)
     try:
         for access in through:

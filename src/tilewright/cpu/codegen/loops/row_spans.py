@@ -70,6 +70,11 @@ class RowSpans(Spans):
     """Within how many loops of the nest that is."""
     turns: bool = False
     """Whether there is such a quotient."""
+    ranges: bool = False
+    """Whether rows are looked at, not their vectors: numbers along those may be multiplied by others that only show when the code runs, and
+    be divided."""
+    patterns: bool = False
+    """Whether vectors follow a pattern only where limits change nothing."""
     changed: set[int] = field(default_factory=set)
     """The tiles, by ``id``, that are not in one place what they are in another; or limits change them."""
     idle: dict[tuple[int, int], Value | None] = field(default_factory=dict)
@@ -161,6 +166,10 @@ class RowSpans(Spans):
             number, limit = limit, number
         of, by = self.of(number), self.of(limit)
         if not of.slope and not by.slope:
+            if self._asks_vectors(tile):
+                self.free(tile)
+                self._is(tile, number)
+                return of
             self._is(tile, None)
             return super().extremum(tile)
         if by.slope or keywords(tile).get("signedness") != "signed":
@@ -233,7 +242,7 @@ class RowSpans(Spans):
             left, right = right, left
         by = left.low
         if left.slope or left.low is not left.high or not isinstance(by, ir.Constant):
-            raise Unknown
+            return super().multiply(self._range(left), self._range(right), width)
         if left.bits + right.bits > 62:
             raise Unknown
         b, factor = self.b, by.constant
@@ -245,12 +254,32 @@ class RowSpans(Spans):
         bits = left.bits + right.bits + 1
         return self.limited(Span(low, high, bits, right.slope * factor), width - 1)
 
+    def _asks_vectors(self, tile: Elementwise) -> bool:
+        """Whether a formula must not change along vectors of which rows are looked at."""
+        return self.ranges and self.patterns and not all(map(is_one_number, tile.operands))
+
+    def _range(self, span: Span) -> Span:
+        """Numbers along rows as a range of them. Raises ``Unknown`` where they are those of a vector."""
+        if not span.slope:
+            return span
+        if not self.ranges:
+            raise Unknown
+        b, rise = self.b, number_of(span.slope * (self.extent - 1))
+        last = b.add(span.high if span.slope > 0 else span.low, rise)
+        low, high = (span.low, last) if span.slope > 0 else (last, span.high)
+        bits = max(span.bits, (abs(span.slope) * self.extent).bit_length()) + 1
+        return Span(low, high, bits)
+
     def divided(self, tile: Elementwise) -> Span:
         """The quotient in the middle of the row, where it is that of all. Raises ``Unknown`` where no formula tells."""
         source = self.of(tile.operands[0])
-        if not source.slope:
-            self._is(tile, None)
-            return super().divided(tile)
+        if not source.slope or self.ranges:
+            found = self._divided(tile, self._range(source))
+            same = self._asks_vectors(tile) and not source.slope
+            if same:
+                self.conditions.append(self.b.icmp_signed("==", found.low, found.high))
+            self._is(tile, self.one_number(tile, found.low) if same else None)
+            return found
         words = keywords(tile)
         if words.get("signedness") != "signed":
             self.at_least(source, number_of(0))

@@ -102,6 +102,11 @@ def whole_in_row(pointers: Tile) -> Whole:
     return Whole(None, settled, ir.Constant(I1, 1), free=free)
 
 
+def needs_free(pointers: Tile) -> bool:
+    """Whether lanes of an access follow a pattern only where no limit is reached, and none of its numbers is lost."""
+    return needs_limits(pointers, frozenset(id(tile) for tile, _ in _extended(pointers)))
+
+
 def conjuncts(mask: Tile) -> list[Tile]:
     """The masks of which one is the conjunction, each once, in their order."""
     found: list[Tile] = []
@@ -522,8 +527,10 @@ class Spans:
     def divided(self, tile: Elementwise) -> Span:
         """The quotients by one positive number, rounded down, which rise with the dividend. Raises ``Unknown`` where no formula
         tells."""
-        source, divisor = self.of(tile.operands[0]), self.divisor(tile.operands[1])
-        words = keywords(tile)
+        return self._divided(tile, self.of(tile.operands[0]))
+
+    def _divided(self, tile: Elementwise, source: Span) -> Span:
+        divisor, words = self.divisor(tile.operands[1]), keywords(tile)
         signed = words.get("signedness") == "signed"
         down = not signed or words.get("rounding") == "negative_inf"
         if not down:

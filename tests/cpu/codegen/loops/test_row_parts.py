@@ -89,9 +89,7 @@ TOGETHER = [
 @pytest.mark.rotates(6)
 @pytest.mark.skipif(sys.platform == "win32", reason="pages are protected by mprotect")
 @pytest.mark.parametrize("names", [*ALONE, *TOGETHER], ids=" and ".join)
-@pytest.mark.parametrize(
-    "shape, height", [((1, 64), 3), ((4, 128), 7), ((16, 64), 21)], ids=str
-)
+@pytest.mark.parametrize("shape, height", [((1, 64), 3), ((4, 128), 7), ((16, 64), 21)], ids=str)
 @pytest.mark.parametrize("element", ["f32", "f16", "f64", "i8"])
 def test_the_reference_machine_agrees_and_nothing_behind_an_end_is_touched(
     element: str, shape: tuple[int, int], height: int, names: tuple[str, ...]

@@ -698,8 +698,7 @@ class FunctionEmitter:
         ends = [] if into.through else into.all_ends(guard)
         if ends is None or self.rarely or self.plan.size >= _LONG_CODE:
             return None
-        dims, axis, _ = shape
-        found = rows_inside(self.builder, tiles, ends, into.through, dims, axis)
+        found = rows_inside(self.builder, tiles, ends, into.through, *shape)
         if found is not None:
             self.unit.remarks.add("loop", RANGE_REMARK, self._at)
         return found

@@ -197,11 +197,12 @@ def rows_inside(
     through: Sequence[PointerAccess],
     dims: Sequence[int],
     axis: int,
+    width: int,
 ) -> RowRange | None:
-    """Which rows need no checks at all, of a shape with one long axis beside that of vectors; None where there is none such, where
-    formulas do not tell, and where all rows need the same. For the rest as ``row_part``."""
+    """Which rows of several vectors need no checks at all, of a shape with one long axis beside that of vectors; None where there is
+    none such, where formulas do not tell, and where all rows need the same. For the rest as ``row_part``."""
     others = [place for place, extent in enumerate(dims) if extent > 1 and place != axis]
-    if len(others) != 1:
+    if len(others) != 1 or width == 1 or dims[axis] // width < _FEWEST_PARTS:
         return None
     read = [tile.through_pointers for tile in walk(*tiles)]
     patterns = any(each is not None and needs_free(each.pointers) for each in (*read, *through))

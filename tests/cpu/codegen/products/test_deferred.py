@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.cpu.codegen.products.test_products import launch, product
+from tests.cpu.codegen.products.test_products import exact, integers, launch, product
 from tests.cpu.levels import levels
 
 from tilewright import run
@@ -15,7 +16,6 @@ from tilewright.cpu.codegen.products import packed_operands
 from tilewright.cpu.codegen.products.deferred import _MOST_ROUNDS_OF_TWO_AXES
 from tilewright.cpu.codegen.products.factors import MOST_ROUNDS
 from tilewright.cpu.compile import CompileOptions, compile_kernel
-from tilewright.cpu.target import cpu_target
 from tilewright.lowering import lower_to_tileaa
 from tilewright.numerics.arrays import dtype_of
 
@@ -47,6 +47,19 @@ def test_sums_of_all_numbers_of_rounds(element: str, begin: int, cpu: str):
         assert (c == a @ b + begin).all(), k
 
 
+@pytest.mark.parametrize(
+    "signs", list(itertools.product(("signed", "unsigned"), repeat=2)), ids=str
+)
+def test_sums_of_rows_of_all_rounds(signs: tuple[str, str]) -> None:
+    """Where both factors have signs, or neither, sums of rows correct what the instruction makes of them."""
+    rng = np.random.default_rng(8)
+    for k in (16 * MOST_ROUNDS, 16 * MOST_ROUNDS + 5, 16 * 3 * MOST_ROUNDS + 90):
+        a, b = (integers(rng, shape, k % 16 == 0) for shape in ((70, k), (k, 100)))
+        c = np.full((70, 100), -7, np.int32)
+        launch(product("i8", "i32", DIMS, begin=3, signs=signs), DIMS, (a, b, c), k)
+        assert (c == exact(a, b, signs) + 3).all(), k
+
+
 @pytest.mark.parametrize("by_columns", [False, True])
 def test_more_rounds_than_there_are_slots(by_columns: bool):
     k = 16 * (packed_operands.MOST_SLOTS + 3)
@@ -76,8 +89,7 @@ def test_which_products_are_deferred():
     assert _is_deferred(product("f32", "f32", DIMS, finish=lambda k, total: k.mulf(total, 2.0)))
     assert not _is_deferred(product("f32", "f32", (16, 64, 16)))  # few rows
     assert not _is_deferred(product("f32", "f32", (32, 64, 512)))  # deep already
-    # Products of four bytes need sums of rows.
-    assert _is_deferred(product("i8", "i32", DIMS)) != cpu_target().has("avx512vnni")
+    assert _is_deferred(product("i8", "i32", DIMS))
     assert not _is_deferred(product("f16", "f16", DIMS))  # each round rounds its sum
 
 

@@ -51,7 +51,7 @@ def find_deferred(
         (m, k), n = T.dims_of(op.a.type), T.dims_of(op.b.type)[1]
         accumulation = accumulation_kernel_of(target, op)
         exact = accumulation.accumulator == element_of(op.result.type)
-        if loop is None or accumulation.row_factor or not exact:
+        if loop is None or not exact:
             continue
         # Fewer rows read the right operand where it lies, or pack it for themselves, which all rounds at once have no room for.
         again = accumulation.group > 1 and m > FEW_ROWS and (op, Side.RIGHT) in kept

@@ -261,10 +261,9 @@ class _Kernel:
         nest, shape, source = self.nest, self.shape, self.source
         block = nest.shift(nest.loop(height * blocks, height), first_row)
         rows: list[Value] = []
-        terms = None
         if isinstance(source, Entry):
             rows = self._rows(source, block, height)
-            terms = self._terms(rows) if self.accumulation.row_factor else None
+        terms = self._terms(lambda entry: rows or self._rows(entry, block, height), height)
         strip = nest.loop(shape.n, shape.columns)
         row_bytes = _number(shape.n * self.accumulation.accumulator.buffer_bytes)
         start = self._start(row_bytes, strip, block, height, terms)
@@ -371,34 +370,50 @@ class _Kernel:
             at = _further(b, ahead, row, step)
             llvm.prefetch(b, _advance(b, at, column, _CACHE_LINE), near=False)
 
-    def _terms(self, rows: list[Value]) -> list[Value]:
-        """For each row the sum of its elements times the factor of the accumulation kernel."""
-        nest, accumulation = self.nest, self.accumulation
+    def _terms(self, rows: Callable[[Entry], list[Value]], count: int) -> list[Value] | None:
+        """For each of so many rows, which begin there, the sum of its elements in all rounds times the factor of the accumulation
+        kernel; None where that has none."""
+        nest, factor = self.nest, self.accumulation.row_factor
+        if not factor:
+            return None
         lanes = next((n for n in _SUM_LANES if n <= self.groups), 0)
         # A whole vector is the least that the instruction takes: of few groups each is in all lanes.
         zero = llvm.number(ir.VectorType(I32, lanes or _SUM_LANES[-1]), 0)
+
+        def add(entry: Entry, before: list[Value]) -> list[Value]:
+            return self._row_sums(rows(entry), before, lanes)
+
+        start: list[Value] = [zero] * count
+        if isinstance(self.source, Entry):
+            sums = add(self.source, start)
+        else:
+            sums = each_round(nest, self.source, start, add)
+        b = nest.inner
+        if lanes:
+            sums = [llvm.intrinsic(b, "vector.reduce.add", [total], I32) for total in sums]
+        else:
+            sums = [b.extract_element(total, ir.Constant(I32, 0)) for total in sums]
+        return [b.mul(total, ir.Constant(I32, factor)) for total in sums]
+
+    def _row_sums(self, rows: list[Value], start: list[Value], lanes: int) -> list[Value]:
+        """Sums of rows by vectors of so many lanes; 0: the same in all."""
+        nest, accumulation = self.nest, self.accumulation
         depth = nest.depth
         group = nest.loop(self.groups, lanes or 1)
         looped = nest.depth > depth
-        phis = [nest.carried(zero) for _ in rows] if looped else []
+        phis = [nest.carried(value) for value in start] if looped else start
         b = nest.inner
         totals: list[Value] = []
-        for row, before in zip(rows, phis or [zero] * len(rows), strict=True):
+        for row, before in zip(rows, phis, strict=True):
             here = _advance(b, row, _value(group), self.group_bytes)
             if lanes:
                 values = accumulation.load_right(b, here, 0, lanes)
             else:
                 values = accumulation.load_left(b, here, 0, _SUM_LANES[-1])
             totals.append(accumulation.add_up(b, before, values))
-        sums: list[Value] = list(totals)
         if looped:
             nest.close(list(zip(phis, totals, strict=True)))
-            b = nest.inner
-        if lanes:
-            sums = [llvm.intrinsic(b, "vector.reduce.add", [total], I32) for total in sums]
-        else:
-            sums = [b.extract_element(total, ir.Constant(I32, 0)) for total in sums]
-        return [b.mul(total, ir.Constant(I32, accumulation.row_factor)) for total in sums]
+        return totals
 
     def _sum_over_k(self, rows: list[Value], strip: Value, start: list[Value]) -> list[Value]:
         """The accumulators after all of k."""
@@ -563,9 +578,7 @@ class _Part(_Kernel):
 
     def _terms_of(self, rows: Sequence[Value]) -> list[Value] | None:
         """What the accumulation kernel adds to each of some rows, if it adds anything."""
-        if not self.accumulation.row_factor or not isinstance(self.source, Entry):
-            return None
-        return self._terms(self._starts(self.source, rows))
+        return self._terms(lambda entry: self._starts(entry, rows), len(rows))
 
     def _fetch_following(self, b: Builder, entry: Entry, first: Value) -> None:
         """Ask for the rows of the left operand of the next block; behind the last one often come those of the next matrix."""

@@ -54,7 +54,9 @@ def find_deferred(
         if loop is None or not exact:
             continue
         # Fewer rows read the right operand where it lies, or pack it for themselves, which all rounds at once have no room for.
+        # Of bytes that need sums of rows, one round is faster than several then.
         again = accumulation.group > 1 and m > FEW_ROWS and (op, Side.RIGHT) in kept
+        again = again and not accumulation.row_factor
         if m < _FEWEST_ROWS and not again:
             continue
         size, left_row = accumulation.panel.buffer_bytes, accumulation.left_bytes(k)

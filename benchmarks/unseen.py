@@ -151,9 +151,10 @@ def _cost_of_checks(row: Row, runs: int) -> tuple[tuple[str, ...], float]:
     return (row.name, f"{plain * 1e3:.3f} ms", f"{checked * 1e3:.3f} ms", f"{ratio:.2f}"), ratio
 
 
-def _with_recorded(tables: list[Table]) -> list[Table]:
+def _with_recorded(tables: list[Table], kind: str) -> list[Table]:
     """Tables with the rows that are recorded, in the place of which the rows of before come where they were measured anew."""
-    path = RESULTS / f"{_group('unseen')}.json"
+    path = RESULTS / f"{_group(kind)}.json"
+    head = _CHECKED_HEAD if kind == "checked" else _HEAD
     held = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     new = {table.name: {row[0]: row for row in table.rows[:-1]} for table in tables}
     found: list[Table] = []
@@ -162,8 +163,8 @@ def _with_recorded(tables: list[Table]) -> list[Table]:
         old = {row[0]: tuple(row) for row in held.get(name, {"rows": [()]})["rows"][:-1]}
         rows = list((old | new.get(name, {})).values())
         if rows:
-            rows.append(_mean_row([float(row[-1]) for row in rows]))
-            found.append(Table(name, f"{title}, {thread_count()} threads", _HEAD, rows))
+            rows.append(_mean_row([float(row[-1]) for row in rows], len(head)))
+            found.append(Table(name, f"{title}, {thread_count()} threads", head, rows))
     return found
 
 
@@ -189,17 +190,12 @@ def main() -> None:
     for table in _tables(options.runs, tuple(options.words), checked=options.checked):
         print(table.markdown())
         found.append(table)
-    if options.checked:
-        found.insert(0, _summary_of_checks(found))
-        print(found[0].markdown())
-        if options.record:
-            record(_group("checked"), found)
-        return
-    print(_summary(found).markdown())
+    kind, summary = ("checked", _summary_of_checks) if options.checked else ("unseen", _summary)
+    print(summary(found).markdown())
     if options.record:
-        found = _with_recorded(found) if options.words else found
-        found.insert(0, _summary(found))
-        record(_group("unseen"), found)
+        found = _with_recorded(found, kind) if options.words else found
+        found.insert(0, summary(found))
+        record(_group(kind), found)
 
 
 def _summary_of_checks(tables: list[Table]) -> Table:

@@ -25,6 +25,7 @@ from tilewright.cpu.codegen.loops.tiles import (
     Elementwise,
     Mapped,
     Range,
+    Remembered,
     Tile,
     Uniform,
     UniformWithin,
@@ -136,7 +137,8 @@ class RowSpans(Spans):
         inner = mapped.mapping(self.positions(), coords)
         if inner is None:
             raise Unknown
-        self.path, self.coords = (*path, mapped.mapping), inner
+        self.path = path if isinstance(mapped, Remembered) else (*path, mapped.mapping)
+        self.coords = inner
         try:
             yield
         finally:

@@ -28,6 +28,7 @@ from tilewright.cpu.codegen.loops.tiles import (
     Mapped,
     Mapping,
     Range,
+    Remembered,
     Tile,
     Uniform,
     is_formula,
@@ -278,7 +279,8 @@ class Spans:
     def through(self, mapped: Mapped) -> Iterator[None]:
         """Look at the source of a mapped tile meanwhile."""
         before = self.path
-        self.path = (*before, mapped.mapping)
+        if not isinstance(mapped, Remembered):  # that is read at the same places
+            self.path = (*before, mapped.mapping)
         try:
             yield
         finally:

@@ -16,6 +16,7 @@ from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from tilewright.cpu.codegen.analysis import cost_model, effects, formulas, store_groups
 from tilewright.cpu.codegen.analysis.indirect_rows import IndirectRows, find_indirect_rows
+from tilewright.cpu.codegen.analysis.join_groups import find_join_groups
 from tilewright.cpu.codegen.analysis.networks import Networks, find_networks
 from tilewright.cpu.codegen.analysis.segments import Segments, find_segments
 from tilewright.cpu.codegen.emitter.table import refuse
@@ -74,6 +75,8 @@ class Plan:
     """A memref of each array that is accessed through views: what has to have a place in caches, if anything is to stay there."""
     groups: dict[Operation, list[store_groups.AnyStore]] = field(default_factory=dict)
     """Stores that are made in the nest of the last one of them (``store_groups``), by each of them."""
+    joins: dict[Operation, list[CatOp]] = field(default_factory=dict)
+    """Joined tiles that are filled in one nest (``join_groups``), by what joins each of them."""
     indirect_rows: dict[Operation, IndirectRows] = field(default_factory=dict)
     """Rows that are asked for ahead of their time, by the operations that read them."""
     segments: Segments = field(default_factory=Segments)
@@ -84,7 +87,9 @@ class Plan:
     def leader(self, op: Operation) -> Operation:
         """In whose nest an operation does its work: its own, but for stores of a group, and for tiles
         that are kept in long code."""
-        return self.groups[op][-1] if op in self.groups else self.segments.leader(op)
+        if op in self.groups:
+            return self.groups[op][-1]
+        return self.joins[op][-1] if op in self.joins else self.segments.leader(op)
 
     def nest_of(self, value: SSAValue) -> object:
         """Kept tiles for which this is the same may be filled in one nest; None for those alone."""
@@ -93,6 +98,8 @@ class Plan:
             return None
         if self.segments.count > 1:
             return self.segments.run_of.get(owner)
+        if owner in self.joins:
+            return self.joins[owner][-1]
         first = min(self.readers[value], key=self.position.__getitem__, default=None)
         while first is not None and (kept := [r for r in first.results if r in self.kept]):
             # What is kept itself is filled where it is first read.
@@ -141,6 +148,10 @@ class Plan:
             if op is group[-1]:
                 members = ", ".join(str(self.position[each]) for each in group)
                 lines.append(f"{self.position[op]:5} {op.name}: one nest for the stores {members}")
+        for op, joins in self.joins.items():
+            if op is joins[-1]:
+                members = ", ".join(str(self.position[each]) for each in joins)
+                lines.append(f"{self.position[op]:5} {op.name}: one nest for the tiles {members}")
         for op, row in self.indirect_rows.items():
             lines.append(f"{self.position[op]:5} {op.name}: asked for {row.ahead} iterations ahead")
         return "\n".join(lines) + "\n"
@@ -180,6 +191,10 @@ def make_plan(
     joined: set[SSAValue] = {r for op in ops if _is_cut(op, cut) for r in op.results}
     plan.segments = find_segments(ops, joined)
     plan.networks = find_networks(ops, joined, run_bytes)
+    if plan.segments.count == 1:
+        alone = {*plan.networks.runs, *plan.networks.inside}
+        for joins in find_join_groups(ops, joined, alone):
+            plan.joins |= dict.fromkeys(joins, joins)
     plan.non_temporal = effects.stores_never_read(ops, distinct_arguments)
     plan.arrays = effects.arrays_behind_views(ops)
     plan.indirect_rows = find_indirect_rows(ops, grid_axis)

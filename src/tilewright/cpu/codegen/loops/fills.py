@@ -65,7 +65,7 @@ def flattened(pairs: Sequence[Fill], lanes: int) -> list[Fill] | None:
     and from formulas; else None."""
     dims = pairs[0][1].dims
     count = prod(dims)
-    if len(dims) < 2 or dims[-1] >= lanes or count < lanes or len(pairs) > 1:
+    if len(dims) < 2 or dims[-1] >= lanes or count < lanes:
         return None
     found: list[Fill] = []
     for target, tile in pairs:

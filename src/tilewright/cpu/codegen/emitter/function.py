@@ -58,6 +58,7 @@ from tilewright.cpu.codegen.loops.row_ends import (
     Limits,
     RowEnd,
     RowRange,
+    Rows,
     row_end,
     row_padding,
     row_part,
@@ -662,7 +663,8 @@ class FunctionEmitter:
         ends = [] if into.through else into.all_ends(guard)
         if ends is None or self.rarely:
             return None
-        part = row_part(self.builder, tiles, ends, into.through, *shape)
+        rows = Rows(tiles, ends, into.through, *shape)
+        part = row_part(self.builder, rows)
         if part is None:
             return None
         dims, axis, width = shape
@@ -673,7 +675,7 @@ class FunctionEmitter:
 
         def around(nest: LoopNest, place: Value) -> RowPart:
             at = place, nest.depth
-            found = row_part(nest.inner, tiles, ends, into.through, *shape, place=at)
+            found = row_part(nest.inner, rows, at)
             assert found is not None
             return found
 
@@ -698,7 +700,7 @@ class FunctionEmitter:
         ends = [] if into.through else into.all_ends(guard)
         if ends is None or self.rarely or self.plan.size >= _LONG_CODE:
             return None
-        found = rows_inside(self.builder, tiles, ends, into.through, *shape)
+        found = rows_inside(self.builder, Rows(tiles, ends, into.through, *shape))
         if found is not None:
             self.unit.remarks.add("loop", RANGE_REMARK, self._at)
         return found

@@ -170,76 +170,73 @@ class _Found:
             self.spans.read(key, access.pointers, access.mask)
 
 
-def row_part(
-    b: Builder,
-    tiles: Sequence[Tile],
-    written: Sequence[Limits],
-    through: Sequence[PointerAccess],
-    dims: Sequence[int],
-    axis: int,
-    width: int,
-    place: tuple[Value, int] | None = None,
-) -> RowPart | None:
-    """Where rows of a shape need no checks, by the formulas of what is read through pointers and of what is written
-    ``through`` them; None where they do not tell, or nothing asks for checks along the row. ``tiles``, ``written``: as for ``row_end``. ``place``: around which, known within so many loops; None: the middle."""
-    vectors = dims[axis] // width if dims else 0
-    if width == 1 or vectors < _FEWEST_PARTS:
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What a nest reads (``tiles``) and writes, to views with these limits (``written``) and ``through`` pointers; its extents, the axis
+    of vectors, and their length (``width``)."""
+
+    tiles: Sequence[Tile]
+    written: Sequence[Limits]
+    through: Sequence[PointerAccess]
+    dims: Sequence[int]
+    axis: int
+    width: int
+
+    @property
+    def are_short(self) -> bool:
+        """Whether rows have fewer vectors than are worth more code."""
+        vectors = self.dims[self.axis] // self.width if self.dims else 0
+        return self.width == 1 or vectors < _FEWEST_PARTS
+
+
+def row_part(b: Builder, rows: Rows, place: tuple[Value, int] | None = None) -> RowPart | None:
+    """Where rows need no checks, by the formulas of what is read and written through pointers; None where they do not tell, or nothing
+    asks for checks along the row. ``place``: around which, known within so many loops; None: the middle."""
+    if rows.are_short:
         return None
     where, level = (None, 0) if place is None else place
     spans = partial(RowSpans, place=where, level=level)
-    return _part(b, tiles, written, through, dims, axis, width, spans)
+    return _part(b, rows, rows.axis, rows.width, spans)
 
 
-def rows_inside(
-    b: Builder,
-    tiles: Sequence[Tile],
-    written: Sequence[Limits],
-    through: Sequence[PointerAccess],
-    dims: Sequence[int],
-    axis: int,
-    width: int,
-) -> RowRange | None:
+def rows_inside(b: Builder, rows: Rows) -> RowRange | None:
     """Which rows of several vectors need no checks at all, of a shape with one long axis beside that of vectors; None where there is
-    none such, where formulas do not tell, and where all rows need the same. For the rest as ``row_part``."""
-    others = [place for place, extent in enumerate(dims) if extent > 1 and place != axis]
-    if len(others) != 1 or width == 1 or dims[axis] // width < _FEWEST_PARTS:
+    none such, where formulas do not tell, and where all rows need the same."""
+    others = [at for at, extent in enumerate(rows.dims) if extent > 1 and at != rows.axis]
+    if len(others) != 1 or rows.are_short:
         return None
-    read = [tile.through_pointers for tile in walk(*tiles)]
-    patterns = any(each is not None and needs_free(each.pointers) for each in (*read, *through))
+    read = [tile.through_pointers for tile in walk(*rows.tiles)]
+    patterns = any(
+        each is not None and needs_free(each.pointers) for each in (*read, *rows.through)
+    )
     spans = partial(RowSpans, ranges=True, patterns=patterns)
-    part = _part(b, tiles, written, through, dims, others[0], 1, spans)
+    part = _part(b, rows, others[0], 1, spans)
     return None if part is None else RowRange(others[0], part)
 
 
 def _part(
-    b: Builder,
-    tiles: Sequence[Tile],
-    written: Sequence[Limits],
-    through: Sequence[PointerAccess],
-    dims: Sequence[int],
-    axis: int,
-    width: int,
-    make: Callable[..., RowSpans],
+    b: Builder, rows: Rows, axis: int, width: int, make: Callable[..., RowSpans]
 ) -> RowPart | None:
+    dims = rows.dims
     coords = tuple(Index(0, None, _ANY) for _ in dims)
     row = coords[axis]
     others = [index for index in coords if index is not row]
     spans = make(b, row=row, axes=others, extent=dims[axis])
     found = _Found(b, spans=spans)
     try:
-        for access in through:
+        for access in rows.through:
             spans.coords = coords
             if access.guard is None:
                 spans.store_anywhere()
             else:
                 spans.store(access.pointers, access.mask)
-        for tile in tiles:
+        for tile in rows.tiles:
             found.visit(tile, coords, row)
     except Unknown:
         return None
     if not spans.begins and not spans.ends:
         return None
-    for limits in written:
+    for limits in rows.written:
         found.add(limits, dims, coords, row)
     tail = found.only_pointers
     part = part_of_row(b, spans, found.along, found.conditions, width, tail=tail)

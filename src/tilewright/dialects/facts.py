@@ -6,6 +6,7 @@ its elements may come from anywhere, it may point anywhere, and nothing may be m
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -93,8 +94,8 @@ def cost(op: Operation) -> int:
 
 def _is_power_of_two(value: SSAValue) -> bool:
     """Whether a value is one, the same in all elements."""
-    bits = getattr(value.owner, "bits", None)
-    numbers: set[int] = set(bits()) if callable(bits) else set()
+    bits: Callable[[], Sequence[int]] | None = getattr(value.owner, "bits", None)
+    numbers: set[int] = set() if bits is None else set(bits())
     return len(numbers) == 1 and all(number and not number & (number - 1) for number in numbers)
 
 

@@ -96,7 +96,7 @@ def _is_power_of_two(value: SSAValue) -> bool:
     """Whether a value is one, the same in all elements."""
     bits: Callable[[], Sequence[int]] | None = getattr(value.owner, "bits", None)
     numbers: set[int] = set() if bits is None else set(bits())
-    return len(numbers) == 1 and all(number and not number & (number - 1) for number in numbers)
+    return len(numbers) == 1 and all(number.bit_count() == 1 for number in numbers)
 
 
 def neutral(op: Operation, bits: int) -> float | None:

@@ -73,6 +73,27 @@ def test_the_reference_machine_agrees_and_nothing_outside_is_touched(
             np.testing.assert_array_equal(arrays[1].array, wanted, err_msg=f"{rows}, {channels}")
 
 
+@pytest.mark.parametrize("by", [3, 7, 100])
+def test_quotients_that_change_along_rows_and_along_vectors(by: int) -> None:
+    """Flat places are divided, so that quotients are the same along vectors in few rows, or in none."""
+    module, shape, m = ModuleBuilder(), (16, 64), 13
+    with module.entry("k", {"x": ptr("f32"), "out": ptr("f32"), "m": "i32"}) as k:
+        row = k.arange(shape[0]).reshape(shape[0], 1)
+        place = row * shape[1] + k.arange(shape[1]).reshape(1, shape[1])
+        on = k.broadcast_to(row < k.args.m, shape)
+
+        def at(base: Value, place: Value) -> Value:
+            return k.broadcast_to(base.reshape(1, 1), shape) + place
+
+        found, _ = k.load_ptr_tko(at(k.args.x, place // by), on, k.zeros(shape, "f32"))
+        k.store_ptr_tko(at(k.args.out, place), found, on)
+    kernel, x = module.build(), np.arange(400, dtype=np.float32)
+    found, wanted = (np.full(shape, -1, np.float32) for _ in range(2))
+    tilewright.run(kernel, "k", (1, 1, 1), (x, wanted, m))
+    tilewright.run(kernel, "k", (1, 1, 1), (x, found, m), machine="cpu")
+    np.testing.assert_array_equal(found, wanted)
+
+
 @pytest.mark.parametrize("taps", TAPS)
 def test_it_is_told(taps: str) -> None:
     """What goes by whole rows goes by parts of them where no row is inside."""

@@ -112,14 +112,14 @@ def _is_formula(op: Operation, formulas: set[SSAValue]) -> bool:
 
 
 def _is_known_quotient(op: ArithOp) -> bool:
-    """Whether an operation divides by a constant, in a tile whose elements are repeated along rows, or by one number, of which
+    """Whether an operation divides by a constant, in a tile whose elements are repeated along rows, or by a power of two, or by one number, of which
     it does not seem that quotients change within most rows, to be computed again in each round of a loop."""
     by, extent = op.operands[1].owner, T.dims_of(op.results[0].type)[-1:]
     if isinstance(by, ConstantOp):
         (number, *others) = sorted(set(by.bits()))
         if extent == (1,) or others:
             return extent == (1,)
-        return number >= extent[0] or number & (number - 1) == 0
+        return number >= extent[0] or number.bit_count() == 1
     while isinstance(by, O.SplatOp | O.BroadcastOp | O.ExpandDimsOp | O.ViewOp):
         if not T.dims_of(by.operands[0].type):
             return not (_is_spaced(op.operands[0]) and _is_read_in_loops(op.results[0], op.parent))

@@ -16,8 +16,7 @@ from tilewright.dialects.declare import int_property
 from tilewright.dialects.nv_tileaa import types as T
 from tilewright.dialects.nv_tileaa.ops.shapes import CatOp
 
-#: Shorter rows are taken apart in registers, each tile by itself.
-_SHORTEST_BYTES = 1
+#: How many tiles one nest fills at most.
 _MOST = 4
 
 

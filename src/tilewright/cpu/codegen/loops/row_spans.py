@@ -276,8 +276,11 @@ class RowSpans(Spans):
         """The quotient in the middle of the row, where it is that of all. Raises ``Unknown`` where no formula tells."""
         source = self.of(tile.operands[0])
         if not source.slope or self.ranges:
+            asks = self._asks_vectors(tile)
+            if asks and source.slope and source.low is not source.high:
+                raise Unknown  # It changes along vectors, from another place on in each row.
             found = self._divided(tile, self._range(source))
-            same = self._asks_vectors(tile) and not source.slope
+            same = asks and not source.slope
             if same:
                 self.conditions.append(self.b.icmp_signed("==", found.low, found.high))
             self._is(tile, self.one_number(tile, found.low) if same else None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from tests.cpu.codegen.support import Guarded
 
 import tilewright
 from tilewright import LaunchOptions
-from tilewright.builder import ModuleBuilder, Value, ptr
+from tilewright.builder import Builder, ModuleBuilder, Value, ptr
 from tilewright.cpu import Program
 from tilewright.cpu.codegen.loops.row_ends import PART_REMARK, RANGE_REMARK
 from tilewright.cpu.compile import CompileOptions, compile_kernel
@@ -73,10 +74,22 @@ def test_the_reference_machine_agrees_and_nothing_outside_is_touched(
             np.testing.assert_array_equal(arrays[1].array, wanted, err_msg=f"{rows}, {channels}")
 
 
-@pytest.mark.parametrize("by", [3, 7, 100])
-def test_quotients_that_change_along_rows_and_along_vectors(by: int) -> None:
-    """Flat places are divided, so that quotients are the same along vectors in few rows, or in none."""
-    module, shape, m = ModuleBuilder(), (16, 64), 13
+#: What becomes of flat places, which change along rows and along vectors.
+FLAT: dict[str, Callable[[Builder, Value], Value]] = {
+    "by 3": lambda k, place: place // 3,
+    "by 7": lambda k, place: place // 7,
+    "by 100": lambda k, place: place // 100,
+    "at most": lambda k, place: k.minimum(place, 333),
+    "at least": lambda k, place: k.maximum(place - 100, 0),
+    "mirrored": lambda k, place: k.where(place >= 300, 600 - place, place),
+    "around": lambda k, place: (place + 90) % 350,
+}
+
+
+@pytest.mark.parametrize("name", FLAT)
+def test_flat_places(name: str) -> None:
+    """What is true of some vectors of a row, or of none, is not taken for true of it."""
+    module, shape, m = ModuleBuilder(), (16, 64), 9
     with module.entry("k", {"x": ptr("f32"), "out": ptr("f32"), "m": "i32"}) as k:
         row = k.arange(shape[0]).reshape(shape[0], 1)
         place = row * shape[1] + k.arange(shape[1]).reshape(1, shape[1])
@@ -85,9 +98,9 @@ def test_quotients_that_change_along_rows_and_along_vectors(by: int) -> None:
         def at(base: Value, place: Value) -> Value:
             return k.broadcast_to(base.reshape(1, 1), shape) + place
 
-        found, _ = k.load_ptr_tko(at(k.args.x, place // by), on, k.zeros(shape, "f32"))
+        found, _ = k.load_ptr_tko(at(k.args.x, FLAT[name](k, place)), on, k.zeros(shape, "f32"))
         k.store_ptr_tko(at(k.args.out, place), found, on)
-    kernel, x = module.build(), np.arange(400, dtype=np.float32)
+    kernel, x = module.build(), np.arange(900, dtype=np.float32)
     found, wanted = (np.full(shape, -1, np.float32) for _ in range(2))
     tilewright.run(kernel, "k", (1, 1, 1), (x, wanted, m))
     tilewright.run(kernel, "k", (1, 1, 1), (x, found, m), machine="cpu")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
@@ -32,6 +33,8 @@ class Arena:
         self._gaps: list[tuple[int, int]] = []
         """Bytes below ``size`` that nobody uses, in ascending order: where, how many."""
         self._on_stack = 0
+        self._lasts: dict[int, tuple[object, int]] = {}
+        """Pointers to buffers, and the positions until which these are used, by the identities of the pointers."""
 
     def place_on_stack(self) -> int:
         """The number, from 1, of a buffer that takes no room here."""
@@ -50,6 +53,16 @@ class Arena:
         offset = self._take(rounded)
         heappush(self._live, (last, offset, rounded))
         return Slot(offset, rounded, last)
+
+    def note(self, pointer: object, last: int) -> None:
+        """A buffer that is used until position ``last`` is known by this pointer."""
+        self._lasts[id(pointer)] = pointer, last
+
+    def expect_live(self, pointers: Iterable[object], now: int) -> None:
+        """Stop before code that reads, at position ``now``, buffers whose room may be somebody else's by then."""
+        for pointer in pointers:
+            _, last = self._lasts.get(id(pointer), (None, now))
+            assert now <= last, f"a buffer used until {last} is read at {now}"
 
     def _take(self, size: int) -> int:
         for number, (offset, room) in enumerate(self._gaps):

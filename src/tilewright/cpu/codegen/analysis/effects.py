@@ -85,9 +85,10 @@ class Memory:
         """Those that may concern any memory, or order others."""
         self._of_parameters = _Writes()
         self._by_root: dict[Root, _Writes] = {}
-        for op in ops:
-            if orders_or_writes(op):
-                self._add(op)
+        concerned = [op for op in ops if orders_or_writes(op)]
+        for op in concerned:
+            self._add(op)
+        self._written = _written(concerned)
 
     def _add(self, op: Operation) -> None:
         where = self._plan.position[self._plan.leader(op)]
@@ -120,12 +121,29 @@ class Memory:
 
     def _that_may_conflict(self, load: Operation) -> list[_Writes]:
         root = root_of(load.operands[0])
+        if self._is_never_written(root) and not orders_or_writes(load):
+            return []
         if root is None:
             return [self._all]
         found = [self._anything]
         if isinstance(root, SSAValue) and not self._distinct:
             return [*found, self._of_parameters]
         return [*found, self._by_root[root]] if root in self._by_root else found
+
+    def _is_never_written(self, root: Root | None) -> bool:
+        """Whether no block writes to a parameter's memory, so that no order of accesses matters to who reads it."""
+        if self._written is None or not self._distinct:
+            return False
+        return isinstance(root, SSAValue) and root not in self._written
+
+
+def _written(concerned: Sequence[Operation]) -> set[Root] | None:
+    """The roots that operations write to, None where that may be any. All blocks run the same operations."""
+    writes = [op for op in concerned if not isinstance(op, Load)]
+    roots = {root_of(op.operands[0]) for op in writes if isinstance(op, Store | Atomic)}
+    return (
+        None if None in roots or not all(isinstance(op, Store | Atomic) for op in writes) else roots
+    )
 
 
 class _Writes:

@@ -330,16 +330,17 @@ def _is_cut(op: Operation, cut: dict[SSAValue, int]) -> bool:
 
 
 def _readers(value: SSAValue, plan: Plan) -> Iterator[Operation]:
-    """The operations whose loop nests compute a value, if it is not kept."""
+    """The operations whose loop nests compute a value, if it is not kept: those of a mask that is remembered, too, whose
+    formula is asked where it is read."""
     seen: set[Operation] = set()
     for use in value.uses:
         user = _planned(use.operation, plan)
         if user is None:
             continue
-        if cost_model.is_deferred(user) and not any(r in plan.kept for r in user.results):
-            found = [r for result in user.results for r in plan.readers.get(result, ())]
-        else:
-            found = [plan.leader(user)]
+        kept = any(r in plan.kept for r in user.results)
+        found = [plan.leader(user)] if kept or not cost_model.is_deferred(user) else []
+        if not found or any(r in plan.remembered for r in user.results):
+            found += [r for result in user.results for r in plan.readers.get(result, ())]
         for reader in found:
             if reader not in seen:
                 seen.add(reader)

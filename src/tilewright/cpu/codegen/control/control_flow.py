@@ -12,8 +12,9 @@ from tilewright.cpu.codegen.analysis import effects
 from tilewright.cpu.codegen.control.loop_values import parts_of, rebuilt
 from tilewright.cpu.codegen.control.polls import is_short, poll
 from tilewright.cpu.codegen.elementwise.operations import is_poison
-from tilewright.cpu.codegen.emitter.function import FunctionEmitter, merge
+from tilewright.cpu.codegen.emitter.function import FunctionEmitter
 from tilewright.cpu.codegen.emitter.table import lowers
+from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import element_of
 from tilewright.cpu.codegen.ir.types import Value
 from tilewright.cpu.codegen.loops.tiles import (
@@ -102,7 +103,7 @@ def lower_if(f: FunctionEmitter, op: Operation) -> None:
         if not b.block.is_terminated:
             b.branch(done)
     b.position_at_end(done)
-    _results(f, op.results, targets, merge(b, found) if op.results else [])
+    _results(f, op.results, targets, llvm.merge(b, found) if op.results else [])
 
 
 def _results(
@@ -181,7 +182,7 @@ def lower_for(f: FunctionEmitter, op: Operation) -> None:
         phi.add_incoming(value, latch)
     b.cbranch(again, inside, after)
     b.position_at_end(after)
-    results = merge(b, [(starts, left), (scalars, latch)]) if starts else []
+    results = llvm.merge(b, [(starts, left), (scalars, latch)]) if starts else []
     _results(f, op.results, targets, results)
 
 

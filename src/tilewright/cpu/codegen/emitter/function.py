@@ -44,7 +44,7 @@ from tilewright.cpu.codegen.loops import even_odd, held
 from tilewright.cpu.codegen.loops.fills import as_before, flattened, side_by_side
 from tilewright.cpu.codegen.loops.in_registers import Stage, fill_by_runs
 from tilewright.cpu.codegen.loops.indices import Coords, Index
-from tilewright.cpu.codegen.loops.lane_strides import needs_alignment
+from tilewright.cpu.codegen.loops.lane_strides import access_needs_alignment
 from tilewright.cpu.codegen.loops.long_rows import REMARK as LONG_ROWS
 from tilewright.cpu.codegen.loops.loop_nest import LoopNest
 from tilewright.cpu.codegen.loops.on_the_way import FILLED, written_on_the_way
@@ -392,13 +392,23 @@ class FunctionEmitter:
     def buffer(self, element: Element, dims: Sequence[int], last: int) -> Strided:
         """A new dense row-major buffer in the arena that is used until position ``last``."""
         slot = self.scratch(prod(dims) * element.buffer_bytes, last)
-        return buffer_tile(element, dims, self.pointer_to(slot), slot.offset)
+        pointer = self.pointer_to(slot)
+        self.arena.note(pointer, last)
+        return buffer_tile(element, dims, pointer, slot.offset)
+
+    def _expect_live(self, tiles: Sequence[Tile]) -> None:
+        """Stop before code that reads buffers too late: the plan knows too few of their readers."""
+        pointers = [tile.pointer for tile in walk(*tiles) if isinstance(tile, Strided)]
+        self.arena.expect_live(pointers, self._since)
+
+    @property
+    def _since(self) -> int:
+        """What waits to be computed still reads buffers that were needed when it was defined."""
+        return self.pending_since if self.pending or self._flushing else self.now
 
     def scratch(self, size: int, last: int | None = None) -> Slot:
         """``size`` bytes of the arena; only for the operation at hand unless ``last`` tells the position until which."""
-        # What waits to be computed still reads buffers that were needed when it was defined.
-        since = self.pending_since if self.pending or self._flushing else self.now
-        return self.arena.place(size, since, self.now if last is None else last)
+        return self.arena.place(size, self._since, self.now if last is None else last)
 
     def pointer_to(self, slot: Slot) -> Value:
         """The address of a buffer in the thread's arena."""
@@ -509,7 +519,7 @@ class FunctionEmitter:
             return []
 
         with self.part():
-            self.versions(guards(tile), one)
+            self.versions_for([tile], one)
 
     def transposes(
         self,
@@ -531,7 +541,7 @@ class FunctionEmitter:
             return []
 
         with self.part():
-            self.versions([*guards(tile), *guard], one)
+            self.versions_for([tile], one, guard)
         return True
 
     # -- parts -------------------------------------------------------------------------------
@@ -579,6 +589,7 @@ class FunctionEmitter:
         has two where only rows may end (``loops.row_ends``).
         """
         self.flush()
+        self._expect_live([*tiles, *into.buffers] if into else tiles)
         self._nests += 1
         into, work = into or Into(None, ()), -self._nests  # Others go by positions.
         along = vector_axis(dims) if axis is None else axis
@@ -679,12 +690,7 @@ class FunctionEmitter:
             assert found is not None
             return found
 
-        accesses = [tile.through_pointers for tile in walk(*tiles)]
-        aligned = any(
-            needs_alignment(access.pointers, axis, width)
-            for access in (*accesses, *into.through)
-            if access is not None
-        )
+        aligned = access_needs_alignment(tiles, into.through, axis, width)
         exact = bool(into.through) and part.only_pointers and not aligned
         return RowPieces(around, exact=exact)
 
@@ -742,6 +748,16 @@ class FunctionEmitter:
         )
         return min(width, extent, *(most for most in longest if most is not None))
 
+    def versions_for(
+        self,
+        tiles: Sequence[Tile],
+        make: Callable[[bool], list[Value]],
+        guard: Sequence[Value] = (),
+    ) -> list[Value]:
+        """``versions`` of what reads these tiles: without checks where their guards hold, and what ``guard`` gives more."""
+        self._expect_live(tiles)
+        return self.versions([*guards(*tiles), *guard], make)
+
     def versions(
         self, conditions: Sequence[Value], make: Callable[[bool], list[Value]]
     ) -> list[Value]:
@@ -760,7 +776,7 @@ class FunctionEmitter:
             found.append((values, b.block))
             b.branch(done)
         b.position_at_end(done)
-        return merge(b, found)
+        return llvm.merge(b, found)
 
     def element(self, tile: Tile, coords: Sequence[Index]) -> Value:
         """One element of a tile, at the place where code goes."""
@@ -770,7 +786,7 @@ class FunctionEmitter:
         def one(masked: bool) -> list[Value]:
             return [LoopNest(self.builder, masked=masked).eval(tile, tuple(coords)).value]
 
-        return self.versions(guards(tile), one)[0]
+        return self.versions_for([tile], one)[0]
 
     def leave(self) -> None:
         """End the call, with blocks left over."""
@@ -868,17 +884,6 @@ class FunctionEmitter:
 
 def _is_elementwise(op: Operation) -> bool:
     return isinstance(op, ArithOp) and op.name != "arith.constant"
-
-
-def merge(b: Builder, found: Sequence[tuple[Sequence[Value], ir.Block]]) -> list[Value]:
-    """The values that control brings along from several blocks."""
-    merged: list[Value] = []
-    for values in zip(*(values for values, _ in found), strict=True):
-        phi = b.phi(values[0].type)
-        for value, (_, block) in zip(values, found, strict=True):
-            phi.add_incoming(value, block)
-        merged.append(phi)
-    return merged
 
 
 def vector_axis(dims: Sequence[int]) -> int:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from tilewright.cpu.codegen.analysis import block_order
-from tilewright.cpu.codegen.emitter.function import merge
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import I32, I64
 from tilewright.cpu.codegen.ir.types import Builder, Value
@@ -55,4 +54,4 @@ def _divided(b: Builder, linear: Value, first: Value, second: Value) -> Sequence
     b.branch(done)
     b.position_at_end(done)
     zero = ir.Constant(I64, 0)
-    return merge(b, [((linear, zero, zero), start), (parts, more)])
+    return llvm.merge(b, [((linear, zero, zero), start), (parts, more)])

@@ -296,6 +296,17 @@ def all_of(b: Builder, conditions: Sequence[Value]) -> Value | None:
     return result
 
 
+def merge(b: Builder, found: Sequence[tuple[Sequence[Value], ir.Block]]) -> list[Value]:
+    """The values that control brings along from several blocks."""
+    merged: list[Value] = []
+    for values in zip(*(values for values, _ in found), strict=True):
+        phi = b.phi(values[0].type)
+        for value, (_, block) in zip(values, found, strict=True):
+            phi.add_incoming(value, block)
+        merged.append(phi)
+    return merged
+
+
 class _PointerCallee(ir.Value):
     """A function known by its address and signature."""
 

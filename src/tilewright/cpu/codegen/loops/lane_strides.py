@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import gcd
 from types import MappingProxyType
@@ -19,6 +20,7 @@ from tilewright.cpu.codegen.loops.tiles import (
     Elementwise,
     Mapped,
     Mapping,
+    PointerAccess,
     Range,
     Tile,
     Uniform,
@@ -136,7 +138,17 @@ def most_lanes(tile: Tile, settled: frozenset[int]) -> int | None:
     return most
 
 
-def needs_alignment(tile: Tile, axis: int, lanes: int) -> bool:
+def access_needs_alignment(
+    tiles: Sequence[Tile], through: Sequence[PointerAccess], axis: int, lanes: int
+) -> bool:
+    """Whether that goes for pointers through which tiles are read, or others are written."""
+    accesses = [*(tile.through_pointers for tile in walk(*tiles)), *through]
+    return any(
+        access is not None and _needs_alignment(access.pointers, axis, lanes) for access in accesses
+    )
+
+
+def _needs_alignment(tile: Tile, axis: int, lanes: int) -> bool:
     """Whether how vectors along an axis change from lane to lane is only known of those at multiples of their length."""
     found: list[LaneStrides | None] = []
     for align in (lanes, 1):

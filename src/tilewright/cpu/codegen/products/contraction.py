@@ -15,7 +15,7 @@ from llvmlite import ir
 
 from tilewright.cpu.codegen.elementwise.formats import narrow, to_double
 from tilewright.cpu.codegen.elementwise.operations import is_poison
-from tilewright.cpu.codegen.emitter.function import FunctionEmitter, merge, vector_axis
+from tilewright.cpu.codegen.emitter.function import FunctionEmitter, vector_axis
 from tilewright.cpu.codegen.emitter.table import lowers
 from tilewright.cpu.codegen.ir import llvm
 from tilewright.cpu.codegen.ir.elements import F64, I1, I8, I32, I64, Element, element_of
@@ -567,7 +567,7 @@ def _either(
     found = [([rows.pointer, rows.step], here), ([made.pointer, made.step], b.block)]
     b.branch(ready)
     b.position_at_end(ready)
-    return Rows(*merge(b, found))
+    return Rows(*llvm.merge(b, found))
 
 
 def _copied(work: Work, op: DotOp, a: Tile, room: Value | None, *, masked: bool = False) -> Rows:

@@ -53,7 +53,6 @@ from tilewright.cpu.codegen.loops.tiles import (
     Strided,
     Tile,
     Written,
-    guards,
     store_at,
     walk,
 )
@@ -139,7 +138,7 @@ def reduce(f: FunctionEmitter, op: ReduceOp) -> None:
             return make(f, combination, rest, into, masked)
         return _versions_along_rows(f, op, combination, rest, into, masked)
 
-    found = f.versions(guards(*combination.tiles), one)
+    found = f.versions_for(combination.tiles, one)
     f.settle()
     if later:
         squares.from_lanes(f, combination, rest, into, targets)

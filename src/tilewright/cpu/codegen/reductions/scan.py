@@ -30,7 +30,6 @@ from tilewright.cpu.codegen.loops.tiles import (
     Strided,
     Tile,
     Uniform,
-    guards,
     walk,
 )
 from tilewright.cpu.codegen.reductions.combination import (
@@ -75,7 +74,7 @@ def scan(f: FunctionEmitter, op: ScanOp) -> None:
         make(f, combination, targets, reverse, masked)
         return []
 
-    f.versions(guards(*combination.tiles), one)
+    f.versions_for(combination.tiles, one)
     for target, result in zip(targets, op.results, strict=True):
         f.values[result] = target
     f.settle()

@@ -58,6 +58,8 @@ ROOMS = {
     "unseen_linear": "Layers and their gradients, scores, small products",
     "unseen_models": "Pieces of models and of simulations",
     "unseen_moves": "Cut, joined and reshaped tiles",
+    "unseen_newcomers_kinds": "Orders, windows, powers, joined tiles, small products, short code, written as by a newcomer",
+    "unseen_newcomers_usual": "Layers and data between them, written as by a newcomer",
     "unseen_places": "Tiles changed in place, masks of places, branches that store",
     "unseen_plain": "Prices, fractals, colours, columns, triangles, simple layers, written after the machine",
     "unseen_powers": "Constant exponents",

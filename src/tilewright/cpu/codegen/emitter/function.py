@@ -691,8 +691,7 @@ class FunctionEmitter:
             return found
 
         aligned = access_needs_alignment(tiles, into.through, axis, width)
-        exact = bool(into.through) and part.only_pointers and not aligned
-        return RowPieces(around, exact=exact)
+        return RowPieces(around, exact=part.exact and not aligned)
 
     def row_range(
         self,

@@ -21,6 +21,9 @@ from tilewright.cpu.codegen.loops.row_pieces import RowPieces, loops_by_pieces
 from tilewright.cpu.codegen.loops.row_spans import RowPart
 from tilewright.cpu.codegen.loops.single_rows import SingleRows
 
+#: Vectors of so many elements have several of indices, and are taken by so many shorter ones where some elements need checks.
+_LONG_VECTOR, _SHORTER = 32, 8
+
 Body = Callable[[LoopNest, Coords], None]
 """What a nest does with the elements at some positions."""
 
@@ -57,7 +60,9 @@ def over(
     elif part is not None and short:
         written_out_by_parts(nest, dims, along, width, body, part)
     elif part is not None:
-        _Parts(nest, dims, along, width, body, part, columns).make()
+        exact = part.exact and part.limited and not (columns or nest.in_words)
+        narrow = width // _SHORTER if exact and width >= _LONG_VECTOR else 0
+        _Parts(nest, dims, along, width, body, part, columns, narrow).make()
     elif short or (end is None and dims and prod(dims) <= at_once * width):
         written_out(dims, along, width, partial(body, nest))
     elif rows is not None and end is None:
@@ -107,7 +112,7 @@ def loops(
 @dataclass(slots=True)
 class _Parts:
     """Loops over a shape whose rows need no checks in a part of them. ``columns``: what has checks goes down columns of vectors, so
-    that lanes are looked at once for each; ``depth``: how many loops stay open behind a part."""
+    that lanes are looked at once for each; ``narrow``: how long vectors are that have checks of some elements, 0: as others; ``depth``: how many loops stay open behind a part."""
 
     nest: LoopNest
     dims: Sequence[int]
@@ -116,6 +121,7 @@ class _Parts:
     body: Body
     part: RowPart
     columns: bool
+    narrow: int = 0
     coords: list[Index] = field(init=False)
     depth: int = 0
 
@@ -131,6 +137,11 @@ class _Parts:
         self._over_rows()
         b, zero = nest.levels[0], ir.Constant(I64, 0)
         inside = b.sub(part.end, part.begin)
+        if self.narrow:
+            with nest.where(b.icmp_signed(">", inside, zero)):
+                self._run(self._loop(inside), Lane(part.begin), masked=False)
+            self._others_by_elements(inside)
+            return
         others = b.sub(part.total if part.idle_from is None else part.idle_from, inside)
         if part.tail is not None:
             others = b.select(part.tail, part.begin, others)
@@ -155,6 +166,49 @@ class _Parts:
                 nest.idle = part.idle
                 self._run(self._loop(rest), Lane(part.idle_from), masked=True)
                 nest.idle = frozenset()
+
+    def _others_by_elements(self, inside: Value) -> None:
+        """Run the body for vectors of which a part needs checks: without them for the other elements, and with them, by shorter
+        vectors, for that part."""
+        nest, part, lanes, zero = self.nest, self.part, self.lanes, ir.Constant(I64, 0)
+        others = nest.inner.sub(part.total, inside)
+        assert part.first is not None and part.reached is not None
+        with nest.where(nest.inner.icmp_signed(">", others, zero)):
+            start = self._loop(others)
+            index = nest.plus(start, _over_gap(nest, start, Lane(part.begin), Lane(inside)), lanes)
+            b, at = nest.inner, nest.position(index).value
+            end = llvm.intrinsic(b, "smin", [b.add(at, ir.Constant(I64, lanes)), part.total])
+            ends: list[Value] = []
+            for place in (part.first, part.reached):
+                place = llvm.intrinsic(b, "smin", [place, end])
+                ends.append(llvm.intrinsic(b, "smax", [place, ends[0] if ends else at]))
+            with nest.where(b.icmp_signed("<", *ends)):
+                nest.masked, nest.instead = False, part.instead
+                self._some(index, lanes, ends)
+            nest.masked, nest.instead = True, None
+            rest = nest.inner.sub(end, at)
+            inner = nest.loop(lanes, self.narrow, limit=rest)
+            index = nest.plus(index, Lane(nest.position(inner).value, nest.depth), self.narrow)
+            b, at = nest.inner, nest.position(index).value
+            last = b.add(at, ir.Constant(I64, self.narrow))
+            done = b.and_(b.icmp_signed("<=", ends[0], at), b.icmp_signed(">=", ends[1], last))
+            with nest.where(b.not_(done)):
+                self._some(index, self.narrow, ends, outside=True)
+            while nest.depth > self.depth:
+                nest.close()
+
+    def _some(
+        self, index: Index, lanes: int, ends: Sequence[Value], *, outside: bool = False
+    ) -> None:
+        """Run the body for the elements of a vector that lie between two places, or ``outside``."""
+        nest = self.nest
+        first, behind = (_before(nest, index, end, lanes) for end in ends)
+        nest.on = nest.emit([first, behind], lambda b, x, y: b.and_(b.not_(x), y))
+        if outside:
+            nest.on = nest.emit([nest.on], lambda b, inside: b.not_(inside))
+        self.coords[self.axis] = Index(index.base, tuple(range(lanes)), index.align)
+        self.body(nest, tuple(self.coords))
+        nest.on = None
 
     def _loop(self, limit: Value) -> Index:
         return self.nest.loop(self.dims[self.axis], self.lanes, limit=limit)

@@ -188,6 +188,13 @@ class Rows:
         vectors = self.dims[self.axis] // self.width if self.dims else 0
         return self.width == 1 or vectors < _FEWEST_PARTS
 
+    @property
+    def reach_limits(self) -> bool:
+        """Whether lanes of some access through pointers follow a pattern only where no limit is reached."""
+        read = [tile.through_pointers for tile in walk(*self.tiles)]
+        found = (each for each in (*read, *self.through) if each is not None)
+        return any(needs_free(each.pointers) for each in found)
+
 
 def row_part(b: Builder, rows: Rows, place: tuple[Value, int] | None = None) -> RowPart | None:
     """Where rows need no checks, by the formulas of what is read and written through pointers; None where they do not tell, or nothing
@@ -196,7 +203,8 @@ def row_part(b: Builder, rows: Rows, place: tuple[Value, int] | None = None) -> 
         return None
     where, level = (None, 0) if place is None else place
     spans = partial(RowSpans, place=where, level=level)
-    return _part(b, rows, rows.axis, rows.width, spans)
+    part = _part(b, rows, rows.axis, rows.width, spans)
+    return None if part is None else replace(part, limited=rows.reach_limits)
 
 
 def rows_inside(b: Builder, rows: Rows) -> RowRange | None:
@@ -205,11 +213,7 @@ def rows_inside(b: Builder, rows: Rows) -> RowRange | None:
     others = [at for at, extent in enumerate(rows.dims) if extent > 1 and at != rows.axis]
     if len(others) != 1 or rows.are_short:
         return None
-    read = [tile.through_pointers for tile in walk(*rows.tiles)]
-    patterns = any(
-        each is not None and needs_free(each.pointers) for each in (*read, *rows.through)
-    )
-    spans = partial(RowSpans, ranges=True, patterns=patterns)
+    spans = partial(RowSpans, ranges=True, patterns=rows.reach_limits)
     part = _part(b, rows, others[0], 1, spans)
     return None if part is None else RowRange(others[0], part)
 
@@ -240,7 +244,7 @@ def _part(
         found.add(limits, dims, coords, row)
     tail = found.only_pointers
     part = part_of_row(b, spans, found.along, found.conditions, width, tail=tail)
-    return replace(part, only_pointers=tail)
+    return replace(part, only_pointers=tail, exact=tail and bool(rows.through))
 
 
 def end_of_part(b: Builder, part: RowPart, extent: int, width: int, rounds: int) -> RowEnd:

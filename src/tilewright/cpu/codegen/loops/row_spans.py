@@ -448,6 +448,10 @@ class RowPart:
     """Whether quotients change along the row."""
     only_pointers: bool = False
     """Whether all that is read but buffers is behind pointers."""
+    exact: bool = False
+    """Whether lanes may be left out, as all that is written is behind pointers, too."""
+    limited: bool = False
+    """Whether checks are costly, as vectors follow a pattern only where no limit is reached."""
 
 
 def part_of_row(

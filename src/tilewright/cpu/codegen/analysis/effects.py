@@ -139,11 +139,15 @@ class Memory:
 
 def _written(concerned: Sequence[Operation]) -> set[Root] | None:
     """The roots that operations write to, None where that may be any. All blocks run the same operations."""
-    writes = [op for op in concerned if not isinstance(op, Load)]
-    roots = {root_of(op.operands[0]) for op in writes if isinstance(op, Store | Atomic)}
-    return (
-        None if None in roots or not all(isinstance(op, Store | Atomic) for op in writes) else roots
-    )
+    roots: set[Root] = set()
+    for op in concerned:
+        if isinstance(op, Load):
+            continue
+        root = root_of(op.operands[0]) if isinstance(op, Store | Atomic) else None
+        if root is None:
+            return None
+        roots.add(root)
+    return roots
 
 
 class _Writes:

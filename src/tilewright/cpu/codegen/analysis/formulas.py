@@ -112,8 +112,8 @@ def _is_formula(op: Operation, formulas: set[SSAValue]) -> bool:
 
 
 def _is_known_quotient(op: ArithOp) -> bool:
-    """Whether an operation divides by a constant, in a tile whose elements are repeated along rows, or by a power of two, or by one number, of which
-    it does not seem that quotients change within most rows, to be computed again in each round of a loop."""
+    """Whether an operation divides by a constant, in a tile whose elements are repeated along rows, or by a power of two, or by one
+    number, of which it does not seem that quotients change within most rows, to be computed again in each round of a loop."""
     by, extent = op.operands[1].owner, T.dims_of(op.results[0].type)[-1:]
     if isinstance(by, ConstantOp):
         (number, *others) = sorted(set(by.bits()))

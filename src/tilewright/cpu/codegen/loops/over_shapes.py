@@ -60,8 +60,8 @@ def over(
     elif part is not None and short:
         written_out_by_parts(nest, dims, along, width, body, part)
     elif part is not None:
-        exact = part.exact and part.limited and not (columns or nest.in_words)
-        narrow = width // _SHORTER if exact and width >= _LONG_VECTOR else 0
+        limited = part.limited and not (columns or nest.in_words)
+        narrow = width // _SHORTER if limited and width >= _LONG_VECTOR else 0
         _Parts(nest, dims, along, width, body, part, columns, narrow).make()
     elif short or (end is None and dims and prod(dims) <= at_once * width):
         written_out(dims, along, width, partial(body, nest))
@@ -112,7 +112,8 @@ def loops(
 @dataclass(slots=True)
 class _Parts:
     """Loops over a shape whose rows need no checks in a part of them. ``columns``: what has checks goes down columns of vectors, so
-    that lanes are looked at once for each; ``narrow``: how long vectors are that have checks of some elements, 0: as others; ``depth``: how many loops stay open behind a part."""
+    that lanes are looked at once for each; ``narrow``: how long vectors are that have checks of some elements, 0: as
+    others; ``depth``: how many loops stay open behind a part."""
 
     nest: LoopNest
     dims: Sequence[int]
@@ -137,16 +138,14 @@ class _Parts:
         self._over_rows()
         b, zero = nest.levels[0], ir.Constant(I64, 0)
         inside = b.sub(part.end, part.begin)
-        if self.narrow:
-            with nest.where(b.icmp_signed(">", inside, zero)):
-                self._run(self._loop(inside), Lane(part.begin), masked=False)
-            self._others_by_elements(inside)
-            return
         others = b.sub(part.total if part.idle_from is None else part.idle_from, inside)
         if part.tail is not None:
             others = b.select(part.tail, part.begin, others)
         with nest.where(b.icmp_unsigned(">", inside, zero)):
             self._run(self._loop(inside), Lane(part.begin), masked=False)
+        if self.narrow:
+            self._others_by_elements(inside)
+            return
         if part.tail is not None:
             rest = b.sub(part.total, part.end)
             with nest.where(b.and_(part.tail, b.icmp_signed(">", rest, zero))):

@@ -204,7 +204,9 @@ def row_part(b: Builder, rows: Rows, place: tuple[Value, int] | None = None) -> 
     where, level = (None, 0) if place is None else place
     spans = partial(RowSpans, place=where, level=level)
     part = _part(b, rows, rows.axis, rows.width, spans)
-    return None if part is None else replace(part, limited=rows.reach_limits)
+    if part is None:
+        return None
+    return replace(part, limited=part.exact and rows.reach_limits)
 
 
 def rows_inside(b: Builder, rows: Rows) -> RowRange | None:

@@ -451,7 +451,7 @@ class RowPart:
     exact: bool = False
     """Whether lanes may be left out, as all that is written is behind pointers, too."""
     limited: bool = False
-    """Whether checks are costly, as vectors follow a pattern only where no limit is reached."""
+    """Whether it is ``exact``, and checks are costly: vectors follow a pattern only where no limit is reached."""
 
 
 def part_of_row(
